@@ -1,0 +1,74 @@
+"""What can go wrong, and with which exit code does the command end?
+
+DragomanError              1   anything raised on purpose
+├── RecipeError            2   settings that are unknown, mistyped, or impossible together
+├── LengthError            3   a text longer than the model can place
+└── MissingExtraError      6   a package that this job needs is not installed
+
+A message says what is wrong, where, what was found, what was expected, and what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+class DragomanError(Exception):
+    """Anything Dragoman raises on purpose; the command prints it without a trace."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing that is wrong with a recipe."""
+
+    path: str
+    """The dotted path of the setting, `model.heads`; empty for the recipe as a whole."""
+    what: str
+    """What was found, what was expected, what to do."""
+    where: str = ""
+    """File and line, or the command line; empty when the recipe was made in Python."""
+
+    def __str__(self) -> str:
+        place = f"  ({self.where})" if self.where else ""
+        return f"  {self.path or 'recipe'}{place}\n      {self.what}"
+
+
+class RecipeError(DragomanError):
+    """A recipe that cannot be used, with every mistake in it."""
+
+    exit_code = 2
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        count = "1 mistake" if len(self.mistakes) == 1 else f"{len(self.mistakes)} mistakes"
+        super().__init__("\n".join([f"the recipe has {count}:", *map(str, self.mistakes)]))
+
+
+class LengthError(DragomanError):
+    """A sequence is longer than the positions that the model has learned."""
+
+    exit_code = 3
+
+
+class MissingExtraError(DragomanError):
+    """A package that this job needs is not installed."""
+
+    exit_code = 6
+
+    def __init__(self, job: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{job} needs the package {package}, which is not installed.\n"
+            f"Type: pip install 'dragoman[{extra}]'"
+        )
+
+
+def suggest(found: str, choices: Sequence[str]) -> str:
+    """Say which of the choices was probably meant, and name them all where they are few."""
+    near = get_close_matches(found, choices, n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    is_short = len(choices) <= 8 or not near
+    return (meant + (f"One of: {', '.join(choices)}" if is_short else "")).rstrip()

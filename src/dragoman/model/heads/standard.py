@@ -1,0 +1,52 @@
+"""Standard heads: each projects the whole input to its share of the width.
+
+    qʰ = Wqʰ x,  kʰ = Wkʰ x,  vʰ = Wvʰ x,   W of size k/h × k     (Vaswani et al., 2017; seed 003)
+    y  = Wo [y¹; …; yʰ]
+
+The matrices of all heads lie above each other in one.
+"""
+
+from __future__ import annotations
+
+from torch import nn
+
+from dragoman.model.parts import Heads, concatenate_heads, cut_heads
+from dragoman.shapes import Float, Tensor
+
+
+class Standard(Heads):
+    """The paper's heads."""
+
+    def __init__(self, width: int, count: int) -> None:
+        super().__init__()
+        self.count = count
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.output = nn.Linear(width, width)
+
+    @staticmethod
+    def objections(width: int, count: int) -> list[str]:
+        """The width is shared out among the heads."""
+        return [f"the width {width} cannot be shared by {count} heads"] if width % count else []
+
+    @staticmethod
+    def head_size(width: int, count: int) -> int:
+        """One head's share of the width."""
+        return width // count
+
+    def queries(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B H T D"]:
+        """Project, then cut."""
+        return cut_heads(self.query(x), self.count)
+
+    def keys_values(
+        self, memory: Float[Tensor, "B S M"]
+    ) -> tuple[Float[Tensor, "B H S D"], Float[Tensor, "B H S D"]]:
+        """Project, then cut."""
+        keys, values = self.key(memory), self.value(memory)
+        return cut_heads(keys, self.count), cut_heads(values, self.count)
+
+    def join(self, mixed: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T M"]:
+        """Concatenate, then project."""
+        joined: Tensor = self.output(concatenate_heads(mixed))
+        return joined

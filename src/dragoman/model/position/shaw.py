@@ -1,0 +1,78 @@
+"""Relative: keys and values know how far away they are  (Shaw et al., 2018; seed 004 asks for it).
+
+    s(qₜ, kᵢ + aᵢ₋ₜ)   and   Σᵢ wₜᵢ (vᵢ + bᵢ₋ₜ)
+
+a and b are learned, one vector for each distance, the same for all heads; distances beyond
+`distance` count as that far.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import PositiveInt
+from torch import nn
+
+from dragoman.model.parts import Position, Similarity
+from dragoman.shapes import Float, Tensor
+
+
+class Shaw(Position):
+    """Two tables of 2 · `distance` + 1 vectors, in every layer."""
+
+    acts_on_scores = True
+
+    def __init__(self, size: int, *, distance: PositiveInt = 16) -> None:
+        super().__init__(size)
+        self.distance = distance
+        self.keys = nn.Embedding(2 * distance + 1, size)
+        self.values = nn.Embedding(2 * distance + 1, size)
+
+    def compare(
+        self,
+        similarity: Similarity,
+        queries: Float[Tensor, "B H T D"],
+        keys: Float[Tensor, "B H S D"],
+        start: int,
+    ) -> Float[Tensor, "B H T S"]:
+        """Shift each key by its distance, then score."""
+        batch, heads, length, size = queries.shape
+        shifts: Tensor = self.keys(self._distances(start, length, keys))  # T S D
+        if similarity.is_linear_in_keys:
+            # s(q, k + a) = s(q, k) + s(q, a): the shifts of one query are shared by the batch,
+            # so the places of queries take the place of heads, and no key is made for each pair.
+            by_place = queries.permute(2, 0, 1, 3).reshape(1, length, batch * heads, size)
+            shifted: Tensor = similarity(by_place, shifts.unsqueeze(0))  # 1 T BH S
+            together = shifted.view(length, batch, heads, -1).permute(1, 2, 0, 3)
+            scores: Tensor = similarity(queries, keys)
+            return scores + together
+        return compare_shifted(similarity, queries, keys, shifts)
+
+    def mix(
+        self,
+        weights: Float[Tensor, "B H T S"],
+        values: Float[Tensor, "B H S D"],
+        start: int,
+    ) -> Float[Tensor, "B H T D"]:
+        """Sum the values, each shifted by its distance."""
+        batch, heads, length, _ = weights.shape
+        shifts: Tensor = self.values(self._distances(start, length, values))  # T S D
+        by_place = weights.permute(2, 0, 1, 3).reshape(length, batch * heads, -1)
+        together = torch.matmul(by_place, shifts).view(length, batch, heads, -1)
+        return torch.matmul(weights, values) + together.permute(1, 2, 0, 3)
+
+    def _distances(self, start: int, length: int, keys: Tensor) -> Tensor:
+        places = torch.arange(start, start + length, device=keys.device).unsqueeze(-1)
+        others = torch.arange(keys.shape[-2], device=keys.device)
+        return (others - places).clamp(-self.distance, self.distance) + self.distance
+
+
+def compare_shifted(
+    similarity: Similarity,
+    queries: Float[Tensor, "B H T D"],
+    keys: Float[Tensor, "B H S D"],
+    shifts: Float[Tensor, "T S D"],
+) -> Float[Tensor, "B H T S"]:
+    """Score by the definition: for each query its own set of shifted keys, B · H · T · S in all."""
+    own = (keys.unsqueeze(-3) + shifts).flatten(0, 1)  # BH T S D
+    scores: Tensor = similarity(queries.flatten(0, 1).unsqueeze(-2), own)  # BH T 1 S
+    return scores.view(*queries.shape[:3], keys.shape[2])

@@ -1,0 +1,134 @@
+"""What may a recipe say?
+
+A recipe is a frozen tree of sections. Each section is the argument of one stage, each setting
+is said once, and what follows from others is not a setting. A setting arrives here together
+with the code that obeys it. The defaults are the paper's base model (Vaswani et al., 2017).
+
+The files are read and written by `recipe_file.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from dragoman.errors import Mistake, RecipeError
+from dragoman.part import Choice, known
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """Frozen; refuses what it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class TokenizerRecipe(Section):
+    """How text becomes tokens."""
+
+    vocabulary_size: Count = Field(37000, description="tokens, of each side or shared")
+    shared: bool = Field(True, description="one vocabulary for source and target")
+
+
+class ModelRecipe(Section):
+    """The network."""
+
+    architecture: Literal["transformer"] = Field("transformer", description="kind of network")
+    width: Count = Field(512, description="features of a token between layers")
+    encoder_layers: Count = Field(6, description="layers that read the source")
+    decoder_layers: Count = Field(6, description="layers that write the target")
+    heads: Annotated[Choice, known("model.heads")] = Field(
+        Choice(name="standard"), description="what a head sees"
+    )
+    head_count: Count = Field(8, description="heads of each attention")
+    similarity: Annotated[Choice, known("model.similarity")] = Field(
+        Choice(name="scaled_dot"), description="how a query meets a key"
+    )
+    reach: Annotated[Choice, known("model.reach")] = Field(
+        Choice(name="soft"), description="which keys weigh"
+    )
+    position: Annotated[Choice, known("model.position")] = Field(
+        Choice(name="sinusoidal"), description="how a place is told"
+    )
+    position_entry: Literal["added", "concatenated", "projected"] = Field(
+        "added", description="how it enters; projected: to q, k, v"
+    )
+    position_features: Count = Field(64, description="of the width, if concatenated")
+    position_depth: Literal["bottom", "every_layer"] = Field(
+        "bottom", description="where it enters; or: every_layer"
+    )
+    norm: Literal["post", "pre"] = Field("post", description="LayerNorm after or before")
+    feed_forward: Literal["relu", "gelu", "swish", "swiglu", "none"] = Field(
+        "relu", description="its nonlinearity; none: left out"
+    )
+    feed_forward_width: Count = Field(2048, description="its inner features")
+    cross_attention: Literal["last_layer", "same_height"] = Field(
+        "last_layer", description="encoder layer it looks at"
+    )
+    tied_embeddings: Literal["all", "output", "none"] = Field(
+        "all", description="all, or output with target only"
+    )
+    dropout: Rate = Field(0.1, description="after embedding and sublayers")
+    attention_dropout: Rate = Field(0.0, description="on attention weights")
+    feed_forward_dropout: Rate = Field(0.0, description="inside the feed-forward")
+
+
+class DecodingRecipe(Section):
+    """How a translation is searched."""
+
+    search: Literal["greedy"] = Field("greedy", description="the best token at each step")
+    extra_length: Annotated[int, Field(ge=0)] = Field(
+        50, description="tokens beyond the source's length"
+    )
+
+
+class Recipe(Section):
+    """Everything that decides what comes out."""
+
+    tokenizer: TokenizerRecipe = TokenizerRecipe()
+    model: ModelRecipe = ModelRecipe()
+    decoding: DecodingRecipe = DecodingRecipe()
+    seed: Annotated[int, Field(ge=0)] = Field(1, description="of all chance")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Recipe:
+        mistakes = list(_contradictions(self))
+        if mistakes:
+            raise RecipeError(mistakes)  # Not a ValueError: pydantic lets it through as it is.
+        return self
+
+
+def _contradictions(recipe: Recipe) -> list[Mistake]:
+    """Find settings that are right alone and impossible together.
+
+    What depends on the inside of a part is asked of the part, in `model/blueprint.py`.
+    """
+    model, found = recipe.model, []
+    if model.cross_attention == "same_height" and model.encoder_layers != model.decoder_layers:
+        found.append(
+            Mistake(
+                "model.cross_attention",
+                f"same_height needs as many encoder layers ({model.encoder_layers}) as decoder "
+                f"layers ({model.decoder_layers}); make them equal, or choose last_layer",
+            )
+        )
+    if model.tied_embeddings == "all" and not recipe.tokenizer.shared:
+        found.append(
+            Mistake(
+                "model.tied_embeddings",
+                "all ties source and target words, which needs tokenizer.shared: true; "
+                "choose output or none for two vocabularies",
+            )
+        )
+    if model.position_entry == "concatenated" and model.position_features >= model.width:
+        found.append(
+            Mistake(
+                "model.position_features",
+                f"found {model.position_features}, expected less than model.width "
+                f"({model.width}): the rest is left for the word",
+            )
+        )
+    return found

@@ -1,0 +1,31 @@
+"""What do all tests share?
+
+Shapes are checked here and nowhere else: the hook must be installed before the model is imported.
+Set DRAGOMAN_SHAPES=off to run the same tests without it.
+"""
+
+import os
+
+import hypothesis
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+if os.environ.get("DRAGOMAN_SHAPES") != "off":
+    install_import_hook(["dragoman.model", "dragoman.decoding"], "beartype.beartype")
+
+# Two workers on two cores: more threads than cores only wait for each other.
+torch.set_num_threads(1)
+
+# Machines are shared, so no single example has a deadline; a failure prints how to repeat it.
+hypothesis.settings.register_profile("dragoman", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("dragoman")
+
+SEED = 20170612
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    """Start every test from the same seed; pytest shows this line when a test fails."""
+    print(f"torch seed {SEED}")
+    torch.manual_seed(SEED)

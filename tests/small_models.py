@@ -1,0 +1,55 @@
+"""Models so small that every combination of parts can be tried."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dragoman import part
+from dragoman.model.transformer import Transformer
+from dragoman.recipe import Recipe
+
+VOCABULARY = 13
+KINDS = ("heads", "similarity", "reach", "position")
+EVERY_PART = [(kind, name) for kind in KINDS for name in part.names(f"model.{kind}")]
+"""Found by listing folders: a new file is tested without anyone naming it here."""
+
+SMALL = {
+    "width": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "head_count": 2,
+    "feed_forward_width": 24,
+    "position_features": 4,
+    "dropout": 0.0,
+}
+
+
+def small_recipe(**model: object) -> Recipe:
+    """A recipe for a small model without dropout; settings of `model` can be changed."""
+    return Recipe.model_validate(
+        {"tokenizer": {"vocabulary_size": VOCABULARY}, "model": SMALL | model}
+    )
+
+
+def small_model(**model: object) -> Transformer:
+    """A small model with weights, for evaluation."""
+    return Transformer.from_recipe(small_recipe(**model)).eval()
+
+
+class Sentences(NamedTuple):
+    """A padded batch."""
+
+    source: Tensor
+    is_real: Tensor
+    target: Tensor
+
+
+def sentences(lengths: tuple[int, ...] = (7, 4, 1), target_length: int = 6) -> Sentences:
+    """Random sentences of these lengths, padded at the right with random tokens."""
+    source = torch.randint(VOCABULARY, (len(lengths), max(lengths)))
+    is_real = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    target = torch.randint(VOCABULARY, (len(lengths), target_length))
+    return Sentences(source, is_real, target)
