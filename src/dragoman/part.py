@@ -55,10 +55,12 @@ class Choice(BaseModel):
         """Accept `cosine`, and `{name: cosine, scale: 10}`."""
         if isinstance(value, str):
             return {"name": value}
-        if not isinstance(value, Mapping):
+        if isinstance(value, Choice):
             return value
-        if "name" not in value:
-            raise PydanticCustomError("part", "expected the name of a part, as `name: ...`")
+        if not isinstance(value, Mapping) or "name" not in value:
+            raise PydanticCustomError(
+                "part", "expected the name of a part, or a section with its name: and options"
+            )
         if set(value) == {"name", "options"} and isinstance(value["options"], Mapping):
             return value
         nested = [key for key in value if isinstance(value[key], Mapping | list | tuple)]

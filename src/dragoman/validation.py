@@ -26,10 +26,10 @@ _EXPECTED = {
     "missing": "a value",
     "model_type": "a section with its settings below it",
     "model_attributes_type": "a section with its settings below it",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "{ge} or more",
-    "less_than": "less than {lt}",
-    "less_than_equal": "{le} or less",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "{le:g} or less",
 }
 
 
@@ -58,9 +58,8 @@ def _describe(detail: Any, model: type[BaseModel], steps: list[str]) -> str:
     if kind == "missing":
         return "missing; expected a value"
     if kind in _EXPECTED:
-        return (
-            f"found {_shorten(found)}, expected {_EXPECTED[kind].format(**detail.get('ctx', {}))}"
-        )
+        expected = _EXPECTED[kind].format(**detail.get("ctx", {}))
+        return f"found {_shorten(found)}, expected {expected}"
     return str(detail["msg"])
 
 

@@ -18,12 +18,12 @@ from dragoman.shapes import Bool, Int, Tensor
 class Greedy(Search):
     """One hypothesis a sentence."""
 
-    @torch.no_grad()
     def steps(
         self, model: EncoderDecoder, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]
     ) -> Iterator[Step]:
         """Search, one token at a time; a sentence ends at `end`, or at its length limit."""
-        memory, cache = model.encode(source, is_real), None
+        with torch.no_grad():
+            memory, cache = model.encode(source, is_real), None
         limits = is_real.sum(dim=1) + self.extra_length
         last = torch.full_like(limits, self.begin)
         tokens = source.new_empty(len(source), 0)
@@ -31,7 +31,8 @@ class Greedy(Search):
         is_ended = torch.zeros_like(limits, dtype=torch.bool)
         is_done = is_ended
         while not is_done.all():
-            logits, cache = model.decode(last.unsqueeze(1), memory, cache)
+            with torch.no_grad():
+                logits, cache = model.decode(last.unsqueeze(1), memory, cache)
             best, last = logits[:, -1].float().log_softmax(dim=-1).max(dim=-1)
             # A sentence that is done waits for the others, and changes no more.
             last = torch.where(is_done, self.end, last)

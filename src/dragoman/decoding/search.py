@@ -9,11 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from dragoman.shapes import Bool, Float, Int, Tensor
 
 
+@runtime_checkable
 class EncoderDecoder(Protocol):
     """What a model must be able to do to be searched."""
 

@@ -39,11 +39,11 @@ def measure(recipe: Recipe, source_length: int, target_length: int) -> Room:
     """Count the parameters and FLOPs of every room, for one sentence of these lengths."""
     size = recipe.tokenizer.vocabulary_size
     with torch.device("meta"):
-        model = Transformer(recipe.model, size, size).eval()
+        model = Transformer(recipe.model, size, size).eval().requires_grad_(False)
         source = torch.zeros(1, source_length, dtype=torch.long)
         target = torch.zeros(1, target_length, dtype=torch.long)
         counter = FlopCounterMode(display=False)
-        with counter, torch.no_grad():
+        with counter:
             model(source, torch.ones_like(source, dtype=torch.bool), target)
     flops = {name: sum(counts.values()) for name, counts in counter.get_flop_counts().items()}
     return _room("model", model, type(model).__name__, flops)

@@ -44,7 +44,9 @@ def _draft(module: nn.Module) -> nn.Module:
     draft = copy.copy(module)
     draft._modules = {}
     draft._parameters = {
-        key: None if own is None else nn.Parameter(torch.empty(own.shape, dtype=torch.float32))
+        key: None
+        if own is None
+        else nn.Parameter(torch.empty(own.shape, dtype=torch.float32, device="cpu"))
         for key, own in module._parameters.items()
     }
     return draft

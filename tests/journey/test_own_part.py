@@ -1,0 +1,95 @@
+"""Is a similarity of one's own one new file, and nothing else?"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812  (its usual name)
+
+from contract.contract import check_all
+from dragoman.decoding.greedy import Greedy
+from dragoman.errors import RecipeError
+from dragoman.model.transformer import Transformer
+from dragoman.recipe_file import load_recipe
+from small_models import sentences
+
+GAUSSIAN = '''\
+"""Gaussian similarity: s(q, k) = -|q - k|^2 / (2 sigma^2)."""
+
+import torch
+
+from dragoman.model.parts import Similarity
+
+
+class Gaussian(Similarity):
+    def __init__(self, size: int, *, sigma: float = 1.0) -> None:
+        super().__init__()
+        self.scale = 1 / (2 * sigma**2)
+
+    def forward(self, queries, keys):
+        return -self.scale * torch.cdist(queries, keys).square()
+'''
+
+RECIPE = """\
+preset: tiny
+tokenizer: {vocabulary_size: 13}
+model:
+  similarity: {name: my_lesson.gaussian, sigma: 2.0}
+  dropout: 0.0
+"""
+
+
+@pytest.fixture
+def lesson(tmp_path, monkeypatch):
+    (tmp_path / "my_lesson").mkdir()
+    (tmp_path / "my_lesson" / "gaussian.py").write_text(GAUSSIAN, encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in ("my_lesson", "my_lesson.gaussian"):
+        sys.modules.pop(name, None)
+
+
+def test_it_builds_trains_decodes_and_keeps_the_contract(lesson):
+    recipe = load_recipe(lesson / "recipe.yaml")
+    model = Transformer.from_recipe(recipe)
+    similarity = model.decoder.layers[0].cross_attention.attention.similarity
+    assert (type(similarity).__name__, similarity.scale) == ("Gaussian", 1 / 8)
+
+    source, is_real, target = sentences()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(5):
+        logits = model(source, is_real, target[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+    model.eval()
+    answers = Greedy(begin=1, end=2, extra_length=5).run(model, source, is_real)
+    assert len(answers) == len(source)
+    check_all(model, recipe.model)
+
+
+def test_its_options_are_checked_like_our_own(lesson):
+    recipe = load_recipe(lesson / "recipe.yaml", ["model.similarity.sigma=wide"])
+    with pytest.raises(RecipeError, match=r"model.similarity.sigma\n.*found 'wide'"):
+        Transformer.from_recipe(recipe)
+
+
+def test_the_command_shows_it(lesson):
+    shown = subprocess.run(
+        [sys.executable, "-m", "dragoman", "show", "recipe.yaml", "--model"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=lesson,
+        env=os.environ | {"COLUMNS": "80"},
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "Gaussian" in shown.stdout

@@ -1,0 +1,67 @@
+"""Does a recipe hold what it promises: frozen, strict, and the paper's base model by default?"""
+
+import pydantic
+import pytest
+
+from dragoman.errors import RecipeError
+from dragoman.part import Choice
+from dragoman.recipe import ModelRecipe, Recipe
+from dragoman.recipe_file import load_recipe
+
+
+def test_the_defaults_are_the_base_model():
+    assert Recipe() == load_recipe("base")
+
+
+def test_a_recipe_cannot_be_changed():
+    with pytest.raises(pydantic.ValidationError):
+        Recipe().model.width = 3
+
+
+def test_an_unknown_setting_is_refused_in_python_too():
+    with pytest.raises(pydantic.ValidationError):
+        ModelRecipe(widht=3)
+
+
+def test_every_setting_says_what_it_means():
+    for section in (Recipe(), *(value for _, value in Recipe() if isinstance(value, Recipe))):
+        for name, setting in type(section).model_fields.items():
+            is_section = isinstance(getattr(section, name), pydantic.BaseModel)
+            assert setting.description or is_section, name
+
+
+def test_contradictions_are_reported_together():
+    with pytest.raises(RecipeError) as caught:
+        Recipe.model_validate(
+            {
+                "tokenizer": {"shared": False},
+                "model": {
+                    "decoder_layers": 2,
+                    "cross_attention": "same_height",
+                    "position_entry": "concatenated",
+                    "position_features": 512,
+                },
+            }
+        )
+    assert [mistake.path for mistake in caught.value.mistakes] == [
+        "model.cross_attention",
+        "model.tied_embeddings",
+        "model.position_features",
+    ]
+
+
+def test_a_part_is_a_name_or_a_name_with_options():
+    assert ModelRecipe(similarity="cosine").similarity == Choice(name="cosine")
+    with_option = ModelRecipe(similarity={"name": "cosine", "scale": 2.5, "loud": True})
+    assert with_option.similarity.options == {"scale": "2.5", "loud": "true"}
+    assert with_option.model_dump()["similarity"] == {
+        "name": "cosine",
+        "scale": "2.5",
+        "loud": "true",
+    }
+
+
+@pytest.mark.parametrize("name", ["cosin", "", "../cosine", "a..b", "cos ine", ".cosine"])
+def test_a_name_that_is_no_part_is_refused_without_importing_anything(name):
+    with pytest.raises(pydantic.ValidationError):
+        ModelRecipe(similarity=name)
