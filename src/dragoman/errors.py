@@ -2,7 +2,8 @@
 
 DragomanError              1   anything raised on purpose
 ├── RecipeError            2   settings that are unknown, mistyped, or impossible together
-├── LengthError            3   a text longer than the model can place
+├── DataError              3   a file is missing, misaligned, empty, or not what it should be
+│   └── LengthError            a text longer than the model can place
 └── MissingExtraError      6   a package that this job needs is not installed
 
 A message says what is wrong, where, what was found, what was expected, and what to do next.
@@ -48,10 +49,14 @@ class RecipeError(DragomanError):
         super().__init__("\n".join([f"the recipe has {count}:", *map(str, self.mistakes)]))
 
 
-class LengthError(DragomanError):
-    """A sequence is longer than the positions that the model has learned."""
+class DataError(DragomanError):
+    """A file or a text that cannot be used as it is."""
 
     exit_code = 3
+
+
+class LengthError(DataError):
+    """A sequence is longer than the positions that the model has learned."""
 
 
 class MissingExtraError(DragomanError):

@@ -18,8 +18,6 @@ from small_models import sentences
 GAUSSIAN = '''\
 """Gaussian similarity: s(q, k) = -|q - k|^2 / (2 sigma^2)."""
 
-import torch
-
 from dragoman.model.parts import Similarity
 
 
@@ -29,7 +27,8 @@ class Gaussian(Similarity):
         self.scale = 1 / (2 * sigma**2)
 
     def forward(self, queries, keys):
-        return -self.scale * torch.cdist(queries, keys).square()
+        difference = queries.unsqueeze(-2) - keys.unsqueeze(-3)
+        return -self.scale * difference.square().sum(dim=-1)
 '''
 
 RECIPE = """\

@@ -173,10 +173,11 @@ def masked_softmax(
 ) -> Float[Tensor, "B H T S"]:
     """softmax over the visible keys: −∞ before, exactly zero after (seeds 001, 003, 004).
 
-    In float32 whatever comes in: the sum of many small weights is lost in 16 bits.
+    In float32 at least: the sum of many small weights is lost in 16 bits.
     """
     hidden = scores.masked_fill(~mask, float("-inf"))
-    return torch.softmax(hidden, dim=-1, dtype=torch.float32).to(scores.dtype)
+    exact = torch.promote_types(scores.dtype, torch.float32)
+    return torch.softmax(hidden, dim=-1, dtype=exact).to(scores.dtype)
 
 
 def cut_heads(x: Float[Tensor, "B T N"], count: int) -> Float[Tensor, "B H T D"]:

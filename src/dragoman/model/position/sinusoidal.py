@@ -4,9 +4,10 @@
     p(t)[2i + 1] = cos(t / base^(2i/d))
 
 The seeds differ in the order of the features, and so do programs; attention does not care, for
-its matrices can undo any order. `interleaved` is the equation above (seeds 000, 002, 004),
-`cosine_first` has the cosine on even and the sine on odd places (seed 003), `halves` has all
-sines before all cosines (tensor2tensor, Marian, CTranslate2).
+its matrices can undo any order. `interleaved` is the equation above (seeds 000, 002; 004 counts i
+from 1, which shifts the frequencies by one place), `cosine_first` has the cosine on even and the
+sine on odd places (seed 003), `halves` has all sines before all cosines (tensor2tensor, Marian,
+CTranslate2).
 """
 
 from __future__ import annotations
