@@ -1,0 +1,295 @@
+"""Does every combination that a recipe may name work, or is it refused with a reason?
+
+Either it builds and keeps the contract, or a RecipeError says what is wrong, at which setting,
+before a weight exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from contract import contract
+from dragoman import part
+from dragoman.errors import RecipeError
+from dragoman.model.parts import PositionPart, PositionVectors
+from dragoman.model.transformer import Transformer
+from dragoman.recipe import Recipe
+from dragoman.recipe_file import load_recipe
+from small_models import SMALL, VOCABULARY
+
+HEADS = part.names("model.heads")
+SIMILARITIES = part.names("model.similarity")
+POSITIONS = part.names("model.position")
+ENTRIES = ("added", "concatenated", "projected")
+DEPTHS = ("bottom", "every_layer")
+
+# With its usual window of 8, local would see the whole of every sentence here.
+REACHES = [
+    {"name": name, "window": 1} if name == "local" else name for name in part.names("model.reach")
+]
+
+
+class TensorMadeError(Exception):
+    """The first tensor is about to be made."""
+
+
+class NoTensors(TorchDispatchMode):
+    """Where nothing can be done to tensors, nor one be made."""
+
+    def __torch_dispatch__(self, *_: Any, **__: Any) -> Any:
+        raise TensorMadeError
+
+
+def build(recipe: Callable[[], Recipe]) -> Transformer | RecipeError:
+    """Build what the recipe says, or give the refusal, which must come first and be complete."""
+    try:
+        with NoTensors():
+            Transformer.from_recipe(recipe())
+    except RecipeError as error:
+        assert error.mistakes
+        for mistake in error.mistakes:
+            assert mistake.path.startswith("model."), mistake
+            assert len(mistake.what.split()) >= 3, mistake
+            assert mistake.what in str(error)
+        return error
+    except TensorMadeError:
+        # Nothing was refused before; whatever is refused from here on fails the test.
+        return Transformer.from_recipe(recipe()).eval()
+    raise AssertionError("a model was built without making a tensor")
+
+
+def paths_of(error: RecipeError) -> list[str]:
+    return [mistake.path for mistake in error.mistakes]
+
+
+# (a) Every part with every other.
+
+
+@cache
+def has_vectors(name: str) -> bool:
+    chosen = part.choose("model.position", part.Choice(name=name), "model.position", PositionPart)
+    return issubclass(chosen.cls, PositionVectors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("heads", HEADS)
+def test_every_part_with_every_other(heads: str, similarity: str) -> None:
+    for reach, position, entry, depth in product(REACHES, POSITIONS, ENTRIES, DEPTHS):
+        chosen = {
+            "heads": heads,
+            "similarity": similarity,
+            "reach": reach,
+            "position": position,
+            "position_entry": entry,
+            "position_depth": depth,
+        }
+        print(chosen)  # pytest shows the last one when it fails.
+        model = build(lambda chosen=chosen: recipe_of(chosen))
+        unusual = [("model.position_entry", entry != "added")]
+        unusual += [("model.position_depth", depth != "bottom")]
+        if not has_vectors(position) and any(is_unusual for _, is_unusual in unusual):
+            assert isinstance(model, RecipeError)
+            assert paths_of(model) == [path for path, is_unusual in unusual if is_unusual]
+            continue
+        assert isinstance(model, Transformer), model
+        contract.check_no_peeking(model)
+        contract.check_pieces(model, [1, 3, 2])
+
+
+def recipe_of(model: dict[str, Any], *, is_shared: bool = True) -> Recipe:
+    tokenizer = {"vocabulary_size": VOCABULARY, "shared": is_shared}
+    return Recipe.model_validate({"tokenizer": tokenizer, "model": SMALL | model})
+
+
+# (b) All settings together, drawn by chance.
+
+# What is named twice is drawn more often, because it is more often possible.
+ANY_MODEL = st.fixed_dictionaries(
+    {
+        "width": st.sampled_from([8, 12, 16, 15]),
+        "encoder_layers": st.integers(1, 3),
+        "decoder_layers": st.integers(1, 3),
+        "heads": st.sampled_from(HEADS),
+        "head_count": st.integers(1, 4),
+        "similarity": st.sampled_from(SIMILARITIES),
+        "reach": st.sampled_from(REACHES),
+        "position": st.sampled_from(POSITIONS),
+        "position_entry": st.sampled_from(["added", *ENTRIES]),
+        "position_features": st.integers(1, 20),
+        "position_depth": st.sampled_from(["bottom", *DEPTHS]),
+        "norm": st.sampled_from(["post", "pre"]),
+        "feed_forward": st.sampled_from(["relu", "gelu", "swish", "swiglu", "none"]),
+        "feed_forward_width": st.integers(1, 24),
+        "cross_attention": st.sampled_from(["last_layer", "last_layer", "same_height"]),
+        "tied_embeddings": st.sampled_from(["all", "output", "none"]),
+    }
+)
+
+
+def check_any_model(model_settings: dict[str, Any], is_shared: bool) -> None:
+    model = build(lambda: recipe_of(model_settings, is_shared=is_shared))
+    event("refused" if isinstance(model, RecipeError) else "built")
+    if isinstance(model, Transformer):
+        contract.check_all(model, recipe_of(model_settings, is_shared=is_shared).model)
+
+
+@settings(max_examples=50)
+@given(ANY_MODEL, st.sampled_from([True, True, False]))
+def test_any_model_works_or_is_refused(model_settings: dict[str, Any], is_shared: bool) -> None:
+    check_any_model(model_settings, is_shared)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(ANY_MODEL, st.sampled_from([True, True, False]))
+def test_any_of_many_models_works_or_is_refused(
+    model_settings: dict[str, Any], is_shared: bool
+) -> None:
+    check_any_model(model_settings, is_shared)
+
+
+# (c) What is refused, and at which setting; from a file, as a person writes it.
+
+UNEVEN = {"width": 16, "head_count": 3}
+REFUSALS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "same height, unequal layers": (
+        {"cross_attention": "same_height", "encoder_layers": 2, "decoder_layers": 3},
+        ["model.cross_attention"],
+    ),
+    "uneven standard heads": ({"heads": "standard", **UNEVEN}, ["model.head_count"]),
+    "uneven narrow heads": ({"heads": "narrow", **UNEVEN}, ["model.head_count"]),
+    "uneven bare heads": ({"heads": "bare", **UNEVEN}, ["model.head_count"]),
+    "rotary, odd heads": (
+        {"position": "rotary", "width": 12, "head_count": 4},
+        ["model.position"],
+    ),
+    "rotary, odd wide heads": (
+        {"position": "rotary", "heads": "wide", "width": 15},
+        ["model.position"],
+    ),
+    "as many position features as width": (
+        {"position_entry": "concatenated", "position_features": 16, "width": 16},
+        ["model.position_features"],
+    ),
+    "unknown part": ({"similarity": "cosinus"}, ["model.similarity"]),
+    "unknown module": ({"similarity": "no_such.module"}, ["model.similarity"]),
+    "part of another kind": (
+        {"similarity": "dragoman.model.reach.soft"},
+        ["model.similarity"],
+    ),
+    "unknown option": (
+        {"similarity": {"name": "cosine", "sharpness": 2}},
+        ["model.similarity.sharpness"],
+    ),
+    "option of a part without options": (
+        {"similarity": {"name": "dot", "scale": 2}},
+        ["model.similarity.scale"],
+    ),
+    "option of a wrong type": (
+        {"reach": {"name": "local", "window": "wide"}},
+        ["model.reach.window"],
+    ),
+    "option out of range": ({"reach": {"name": "local", "window": -1}}, ["model.reach.window"]),
+    "option not finite": (
+        {"similarity": {"name": "cosine", "scale": "nan"}},
+        ["model.similarity.scale"],
+    ),
+    "option that is no choice": (
+        {"position": {"name": "sinusoidal", "layout": "diagonal"}},
+        ["model.position.layout"],
+    ),
+    "options of several parts": (
+        {
+            "similarity": {"name": "cosine", "scale": "steep", "sharpness": 2},
+            "reach": {"name": "local", "window": -1},
+            "position": {"name": "learned", "maximum": 0},
+        },
+        [
+            "model.similarity.scale",
+            "model.similarity.sharpness",
+            "model.reach.window",
+            "model.position.maximum",
+        ],
+    ),
+    "several contradictions": (
+        {
+            "cross_attention": "same_height",
+            "encoder_layers": 1,
+            "position_entry": "concatenated",
+            "position_features": 99,
+        },
+        ["model.cross_attention", "model.position_features"],
+    ),
+    "several objections": (
+        {"position": "rotary", "width": 12, "head_count": 4, "position_entry": "concatenated"},
+        ["model.position", "model.position_entry"],
+    ),
+}
+for _name, (_setting, _value) in product(
+    ("none", "rotary", "shaw"),
+    (
+        ("position_entry", "concatenated"),
+        ("position_entry", "projected"),
+        ("position_depth", "every_layer"),
+    ),
+):
+    REFUSALS[f"{_name}, {_value}"] = (
+        {"position": _name, _setting: _value},
+        [f"model.{_setting}"],
+    )
+
+
+def build_from_file(folder: Path, recipe: dict[str, Any]) -> Transformer | RecipeError:
+    file = folder / "recipe.yaml"
+    file.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+    return build(lambda: load_recipe(file))
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_what_is_impossible_is_refused_where_it_is_said(case: str, tmp_path: Path) -> None:
+    model, paths = REFUSALS[case]
+    error = build_from_file(tmp_path, {"model": SMALL | model})
+    assert isinstance(error, RecipeError)
+    assert paths_of(error) == paths
+
+
+def test_two_vocabularies_cannot_be_tied(tmp_path: Path) -> None:
+    apart = {"vocabulary_size": VOCABULARY, "shared": False}
+    for tied in ("all", "output", "none"):
+        model = build_from_file(
+            tmp_path, {"tokenizer": apart, "model": SMALL | {"tied_embeddings": tied}}
+        )
+        if tied == "all":
+            assert isinstance(model, RecipeError)
+            assert paths_of(model) == ["model.tied_embeddings"]
+        else:
+            assert isinstance(model, Transformer)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"heads": "wide", **UNEVEN},
+        {"cross_attention": "same_height", "encoder_layers": 3, "decoder_layers": 3},
+        {"position_entry": "concatenated", "position_features": 15, "width": 16},
+        {"position": "rotary", "width": 12, "head_count": 3},
+        {"position": "learned", "position_features": 99},
+    ],
+    ids=str,
+)
+def test_what_is_nearly_impossible_works(model: dict[str, Any], tmp_path: Path) -> None:
+    small = {"vocabulary_size": VOCABULARY}
+    built = build_from_file(tmp_path, {"tokenizer": small, "model": SMALL | model})
+    assert isinstance(built, Transformer)
+    contract.check_all(built, recipe_of(model).model)

@@ -1,0 +1,450 @@
+"""Does every part keep the contract, in a model and alone?
+
+The parts are found by listing their folders, so a new file is tested without being named here.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from contract import contract
+from dragoman import part
+from dragoman.model.blueprint import draw_blueprint
+from dragoman.model.initialisation import initialise
+from dragoman.model.mask import causal_mask, padding_mask
+from dragoman.model.parts import (
+    Heads,
+    Position,
+    PositionPart,
+    PositionVectors,
+    Reach,
+    Similarity,
+    masked_softmax,
+)
+from dragoman.model.transformer import Transformer
+from dragoman.recipe import Recipe
+from small_models import EVERY_PART, VOCABULARY, small_model, small_recipe
+
+# Options without which a part does not show its nature in a short sentence: a window and a
+# distance that end inside it, a hidden layer of another size than the head, a sharper angle.
+WITH_OPTIONS = [
+    ("reach", {"name": "local", "window": 1}),
+    ("reach", {"name": "local", "window": 0}),
+    ("position", {"name": "shaw", "distance": 2}),
+    ("position", {"name": "sinusoidal", "layout": "halves"}),
+    ("position", {"name": "sinusoidal", "layout": "cosine_first"}),
+    ("similarity", {"name": "additive", "hidden": 5}),
+    ("similarity", {"name": "concat", "hidden": 5}),
+    ("similarity", {"name": "cosine", "scale": 10}),
+]
+CASES: list[tuple[str, Any]] = [*EVERY_PART, *WITH_OPTIONS]
+
+
+def name_of(case: tuple[str, Any]) -> str:
+    """As in `similarity-cosine`, `reach-local-window=1`."""
+    kind, choice = case
+    if isinstance(choice, str):
+        return f"{kind}-{choice}"
+    options = [f"{key}={value}" for key, value in choice.items() if key != "name"]
+    return "-".join([kind, choice["name"], *options])
+
+
+def cases_of(kind: str) -> list[Any]:
+    """The parts of one kind, for parametrize."""
+    return [pytest.param(case[1], id=name_of(case)) for case in CASES if case[0] == kind]
+
+
+@pytest.fixture(params=CASES, ids=name_of)
+def recipe(request: pytest.FixtureRequest) -> Recipe:
+    kind, choice = request.param
+    return small_recipe(**{kind: choice})
+
+
+@pytest.fixture
+def model(recipe: Recipe) -> Transformer:
+    """A small model that has the part, for evaluation; whoever changes it takes a copy."""
+    return build_once(recipe.model_dump_json())
+
+
+@cache
+def build_once(written: str) -> Transformer:
+    return Transformer.from_recipe(Recipe.model_validate_json(written)).eval()
+
+
+# The contract, promise by promise.
+
+
+def test_shapes(model: Transformer, recipe: Recipe) -> None:
+    contract.check_shapes(model, recipe.model)
+
+
+def test_gradients_are_finite(model: Transformer) -> None:
+    contract.check_gradients_are_finite(model)
+
+
+def test_padding_is_ignored(model: Transformer) -> None:
+    contract.check_padding_is_ignored(model)
+
+
+def test_no_peeking(model: Transformer) -> None:
+    contract.check_no_peeking(model)
+
+
+def test_cache(model: Transformer) -> None:
+    contract.check_cache(model)
+
+
+def test_batch_is_one_by_one(model: Transformer) -> None:
+    contract.check_batch_is_one_by_one(model)
+
+
+def test_fused_is_plain(model: Transformer) -> None:
+    contract.check_fused_is_plain(model)
+
+
+def test_bfloat16(model: Transformer) -> None:
+    contract.check_bfloat16(model)
+    contract.check_bfloat16_is_near(model)
+
+
+# Building, weights, training.
+
+
+def test_the_meta_device_and_initialise_give_the_same_weights(
+    recipe: Recipe, model: Transformer
+) -> None:
+    with torch.device("meta"):
+        empty = Transformer(recipe.model, VOCABULARY, VOCABULARY)
+    assert all(weight.is_meta for weight in empty.parameters())
+    empty.to_empty(device="cpu")
+    with torch.no_grad():
+        for weight in empty.parameters():
+            weight.fill_(torch.nan)  # Fresh memory may hold zeros, as a bias should.
+    initialise(empty, recipe.seed)
+    expected, found = model.state_dict(), empty.state_dict()
+    assert found.keys() == expected.keys()
+    for name in expected:
+        assert torch.equal(found[name], expected[name]), name
+
+
+def test_the_model_has_no_buffers(model: Transformer) -> None:
+    # A buffer would be lost between the meta device and `initialise`.
+    assert list(model.buffers()) == []
+
+
+def test_a_weight_does_not_depend_on_other_parts(model: Transformer) -> None:
+    ordinary, found = small_model().state_dict(), model.state_dict()
+    unrelated = [name for name in ordinary if "feed_forward" in name or "residual" in name]
+    assert "encoder.layers.0.feed_forward.network.expand.weight" in unrelated
+    for name in unrelated:
+        assert torch.equal(found[name], ordinary[name]), name
+
+
+def test_the_seed_and_the_name_both_count() -> None:
+    # Otherwise the test above would also pass for weights that are all the same.
+    first = small_model().state_dict()
+    second = Transformer.from_recipe(small_recipe().model_copy(update={"seed": 2})).state_dict()
+    name = "encoder.layers.{}.feed_forward.network.expand.weight"
+    assert not torch.equal(first[name.format(0)], second[name.format(0)])
+    assert not torch.equal(first[name.format(0)], first[name.format(1)])
+
+
+@pytest.mark.parametrize("tied", ["all", "output", "none"])
+@pytest.mark.parametrize("case", EVERY_PART, ids=name_of)
+def test_each_weight_has_one_name(case: tuple[str, str], tied: str) -> None:
+    settings = small_recipe(**dict([case]), tied_embeddings=tied).model
+    state = Transformer(settings, VOCABULARY, VOCABULARY).state_dict()
+    owners: dict[int, str] = {}
+    for name, weight in state.items():
+        assert weight.data_ptr() not in owners, f"{name} is {owners[weight.data_ptr()]}"
+        owners[weight.data_ptr()] = name
+    words = {"source_embedding.weight", "target_embedding.weight", "output.weight"} & state.keys()
+    assert len(words) == {"all": 1, "output": 2, "none": 3}[tied]
+
+
+@pytest.mark.parametrize("rate", ["dropout", "attention_dropout"])
+@pytest.mark.parametrize("case", EVERY_PART, ids=name_of)
+def test_dropout_acts_in_training_only(case: tuple[str, str], rate: str) -> None:
+    settings: dict[str, Any] = {**dict([case]), "encoder_layers": 1, "decoder_layers": 1}
+    check_dropout(small_model(**settings, **{rate: 0.5}), small_model(**settings))
+
+
+def test_dropout_inside_the_feed_forward_acts_in_training_only() -> None:
+    check_dropout(small_model(feed_forward_dropout=0.5), small_model())
+
+
+def check_dropout(model: Transformer, without: Transformer) -> None:
+    batch = contract.some_sentences()
+    with torch.no_grad():
+        expected = without(*batch)
+        assert torch.equal(model(*batch), expected)
+        assert torch.equal(model(*batch), expected)
+        model.train()
+        assert not torch.equal(model(*batch), model(*batch))
+
+
+def test_training_lowers_the_loss(model: Transformer) -> None:
+    model = copy.deepcopy(model).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    batch = contract.some_sentences()
+    losses = []
+    for _ in range(8):
+        loss = contract.loss_of(model(*batch), batch.target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    # Eight steps take a half or more off; a model that cannot learn stays where it was.
+    assert losses[-1] < 0.9 * losses[0]
+
+
+# Similarity: a score belongs to its pair.
+
+
+def build_similarity(choice: Any, size: int) -> Similarity:
+    found = part.choose(
+        "model.similarity", part.Choice.model_validate(choice), "model.similarity", Similarity
+    )
+    similarity = found(size)
+    initialise(similarity, 1)
+    return similarity
+
+
+def queries_and_keys(size: int = 8) -> tuple[Tensor, Tensor]:
+    return torch.randn(2, 3, 5, size), torch.randn(2, 3, 7, size)
+
+
+@pytest.mark.parametrize("choice", cases_of("similarity"))
+def test_a_score_depends_on_its_query_and_its_key_alone(choice: Any) -> None:
+    similarity = build_similarity(choice, 8)
+    queries, keys = queries_and_keys()
+    with torch.no_grad():
+        scores = similarity(queries, keys)
+        assert scores.shape == (2, 3, 5, 7)
+        for row, head, place in ((0, 0, 0), (1, 2, 3), (0, 1, 4)):
+            changed = queries.clone()
+            changed[row, head, place] += 1.0
+            is_other = similarity(changed, keys) != scores
+            assert is_other[row, head, place].any()
+            is_other[row, head, place] = False
+            assert not is_other.any()
+
+            changed = keys.clone()
+            changed[row, head, place] += 1.0
+            is_other = similarity(queries, changed) != scores
+            assert is_other[row, head, :, place].any()
+            is_other[row, head, :, place] = False
+            assert not is_other.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("scale", [0.0, 1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("choice", cases_of("similarity"))
+def test_scores_and_their_gradients_are_finite(
+    choice: Any, scale: float, dtype: torch.dtype
+) -> None:
+    # Nothing as a vector has no direction, yet it happens: naive positions begin at zero.
+    similarity = build_similarity(choice, 8).to(dtype)
+    queries, keys = ((scale * each).to(dtype).requires_grad_() for each in queries_and_keys())
+    scores = similarity(queries, keys)
+    assert scores.dtype == dtype
+    assert scores.isfinite().all()
+    scores.sum().backward()
+    for each in (queries, keys, *similarity.parameters()):
+        assert each.grad is not None
+        assert each.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("choice", cases_of("similarity"))
+def test_what_a_similarity_says_of_itself_is_true(choice: Any) -> None:
+    similarity = build_similarity(choice, 8)
+    queries, keys = queries_and_keys()
+    with torch.no_grad():
+        scores = similarity(queries, keys)
+        product = similarity.as_dot_product(queries, keys)
+        if product is not None:
+            by_product = product.scale * product.queries @ product.keys.mT
+            torch.testing.assert_close(by_product, scores, rtol=0, atol=1e-5)
+        if similarity.is_linear_in_keys:
+            shift = torch.randn(7, 8).expand_as(keys)
+            shifted = scores + similarity(queries, shift)
+            torch.testing.assert_close(
+                similarity(queries, keys + shift), shifted, rtol=0, atol=1e-5
+            )
+
+
+# Reach: weights are a share of one.
+
+
+def build_reach(choice: Any) -> Reach:
+    found = part.choose("model.reach", part.Choice.model_validate(choice), "model.reach", Reach)
+    return found()
+
+
+LENGTHS = torch.tensor([9, 4, 1])
+MASKS = {
+    "padding": (padding_mask(torch.arange(9) < LENGTHS.unsqueeze(1)), 0, 5),
+    "padding, later": (padding_mask(torch.arange(9) < LENGTHS.unsqueeze(1)), 3, 5),
+    "padding, beyond the source": (padding_mask(torch.arange(9) < LENGTHS.unsqueeze(1)), 30, 2),
+    "causal": (causal_mask(0, 9, torch.device("cpu")), 0, 9),
+    "causal, later": (causal_mask(5, 4, torch.device("cpu")), 5, 4),
+    "causal, one step": (causal_mask(8, 1, torch.device("cpu")), 8, 1),
+}
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e4])
+@pytest.mark.parametrize("which", MASKS)
+@pytest.mark.parametrize("choice", cases_of("reach"))
+def test_weights_are_a_share_of_one_among_the_visible(
+    choice: Any, which: str, scale: float
+) -> None:
+    reach = build_reach(choice)
+    mask, start, length = MASKS[which]
+    scores = (scale * torch.randn(3, 2, length, 9)).requires_grad_()
+    narrowed = reach.narrow(mask, start, length)
+    assert not (narrowed & ~mask).any(), "shows what was hidden"
+    weights = reach(scores, narrowed)
+    visible = narrowed.expand_as(weights)
+    assert visible.any(dim=-1).all(), "leaves a query without a key"
+    assert (weights >= 0).all()
+    assert (weights[~visible] == 0).all()
+    # A sum of nine float32 weights.
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(3, 2, length), rtol=0, atol=1e-6)
+    if reach.is_softmax:
+        assert torch.equal(weights, masked_softmax(scores, narrowed))
+    (weights * torch.randn_like(weights)).sum().backward()
+    assert scores.grad is not None
+    assert scores.grad.isfinite().all()
+    assert (scores.grad[~visible] == 0).all()
+
+
+@pytest.mark.parametrize("choice", cases_of("reach"))
+def test_narrowing_goes_on_from_where_it_was(choice: Any) -> None:
+    reach = build_reach(choice)
+    whole = reach.narrow(causal_mask(0, 9, torch.device("cpu")), 0, 9)
+    later = reach.narrow(causal_mask(5, 4, torch.device("cpu")), 5, 4)
+    assert torch.equal(later, whole[:, :, 5:])
+
+
+# Heads: sizes agree, and a place is projected by itself.
+
+
+@pytest.mark.parametrize(("width", "count"), [(16, 2), (12, 3), (8, 1), (8, 8), (15, 4)])
+@pytest.mark.parametrize("name", part.names("model.heads"))
+def test_head_size_is_the_size_of_a_head(name: str, width: int, count: int) -> None:
+    found = part.choose("model.heads", part.Choice(name=name), "model.heads", Heads)
+    if found.cls.objections(width, count):
+        assert width % count, "sizes that fit are refused"
+        return
+    size = found.cls.head_size(width, count)
+    heads = found(width, count)
+    initialise(heads, 1)
+    x = torch.randn(3, 5, width)
+    changed = x.clone()
+    changed[1, 2] += 1.0
+    with torch.no_grad():
+        before = heads.queries(x), *heads.keys_values(x)
+        after = heads.queries(changed), *heads.keys_values(changed)
+        for expected, found in zip(before, after, strict=True):
+            assert expected.shape == (3, count, 5, size)
+            assert heads.join(expected).shape == x.shape
+            is_other = found != expected
+            assert is_other[1, :, 2].any()
+            is_other[1, :, 2] = False
+            assert not is_other.any()
+
+
+# Positions: going on from a place is the same as having begun at the first.
+
+
+def choose_position(choice: Any) -> part.Chosen[PositionPart]:
+    return part.choose(
+        "model.position", part.Choice.model_validate(choice), "model.position", PositionPart
+    )
+
+
+def has_vectors(choice: Any) -> bool:
+    return issubclass(choose_position(choice).cls, PositionVectors)
+
+
+WITH_VECTORS = [case for case in cases_of("position") if has_vectors(case.values[0])]
+WITH_DOORS = [case for case in cases_of("position") if not has_vectors(case.values[0])]
+
+
+@pytest.mark.parametrize("choice", WITH_VECTORS)
+def test_vectors_go_on_from_where_they_were(choice: Any) -> None:
+    for size in (6, 7):
+        vectors = choose_position(choice)(size)
+        assert isinstance(vectors, PositionVectors)
+        initialise(vectors, 1)
+        for dtype in (torch.float32, torch.bfloat16):
+            like = torch.zeros(1, dtype=dtype)
+            whole = vectors(0, 40, like)
+            assert whole.shape == (40, size)
+            assert whole.dtype == dtype
+            assert not torch.equal(whole[0], whole[39])
+            for start, length in ((0, 1), (1, 1), (5, 35), (39, 1), (17, 4)):
+                assert torch.equal(vectors(start, length, like), whole[start : start + length])
+
+
+@pytest.mark.parametrize("entry", ["added", "concatenated", "projected"])
+@pytest.mark.parametrize("choice", WITH_VECTORS)
+def test_vectors_that_enter_go_on_from_where_they_were(choice: Any, entry: str) -> None:
+    check_doors_go_on(position=choice, position_entry=entry)
+
+
+@pytest.mark.parametrize("similarity", part.names("model.similarity"))
+@pytest.mark.parametrize("choice", WITH_DOORS)
+def test_doors_go_on_from_where_they_were(choice: Any, similarity: str) -> None:
+    check_doors_go_on(position=choice, similarity=similarity)
+
+
+def check_doors_go_on(**settings: Any) -> None:
+    blueprint = draw_blueprint(small_recipe(**settings).model)
+    position, score = blueprint.build_position(0), blueprint.similarity(blueprint.head_size)
+    initialise(position, 1)
+    initialise(score, 1)
+    start, length, size = 5, 9, blueprint.head_size
+    x = torch.randn(3, length, blueprint.word_features)
+    queries, keys, values = torch.randn(3, 3, 2, length, size).unbind()
+    weights = torch.rand(3, 2, length, length)
+    with torch.no_grad():
+        assert torch.equal(position.enter(x[:, start:], start), position.enter(x, 0)[:, start:])
+        later = position.place(
+            queries[:, :, start:], keys[:, :, start:], values[:, :, start:], start
+        )
+        for going_on, whole in zip(later, position.place(queries, keys, values, 0), strict=True):
+            torch.testing.assert_close(going_on, whole[:, :, start:], rtol=0, atol=1e-6)
+        going_on = position.compare(score, queries[:, :, start:], keys, start)
+        whole = position.compare(score, queries, keys, 0)
+        torch.testing.assert_close(going_on, whole[:, :, start:], rtol=0, atol=1e-5)
+        going_on = position.mix(weights[:, :, start:], values, start)
+        whole = position.mix(weights, values, 0)
+        torch.testing.assert_close(going_on, whole[:, :, start:], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", part.names("model.position"))
+def test_the_order_of_the_source_matters_where_a_place_is_told(name: str) -> None:
+    source, target = torch.tensor([[1, 2, 3, 4]]), torch.tensor([[5]])
+    is_real = torch.ones_like(source, dtype=torch.bool)
+    model = small_model(position=name)
+    with torch.no_grad():
+        change = model(source.flip(1), is_real, target) - model(source, is_real, target)
+    if name == "none":
+        assert change.abs().max() < contract.ROUNDING
+    else:
+        assert change.abs().max() > 100 * contract.ROUNDING
+
+
+def test_shut_doors_are_the_identity() -> None:
+    position = Position(8)
+    queries, keys, values = torch.randn(3, 1, 2, 4, 8).unbind()
+    x = torch.randn(1, 4, 16)
+    assert position.enter(x, 3) is x
+    assert position.place(queries, keys, values, 3) == (queries, keys, values)
