@@ -7,6 +7,9 @@ that help answers at once.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,8 +18,7 @@ from dragoman import __version__
 from dragoman.errors import DragomanError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from rich.progress import TaskID
     from rich.table import Table
 
     from dragoman.model.cost import Room
@@ -26,6 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+corpus = typer.Typer(no_args_is_help=True, help="Look into corpora.")
+app.add_typer(corpus, name="corpus")
 
 
 def main() -> None:
@@ -77,15 +82,92 @@ def show(
     if not model:
         typer.echo(dump_recipe(resolved), nl=False)
         return
-    try:
+    with _needs("showing a model", "train"):
         from dragoman.model.cost import measure
-    except ModuleNotFoundError as error:
-        if error.name in ("torch", "jaxtyping"):
-            raise MissingExtraError("showing a model", str(error.name), "train") from None
-        raise
     from rich.console import Console
 
     Console(highlight=False).print(_cost_table(measure(resolved, length, length), length))
+
+
+@app.command()
+def prepare(
+    recipe: Annotated[Path, typer.Argument(help="A recipe file.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Change settings, as corpus.longest=100."),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes to use; 0: one for each core.")
+    ] = 0,
+    cluster: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Run on the Ray cluster at this address.")
+    ] = "",
+) -> None:
+    """Clean, deduplicate, split and encode your corpus; run it again and it goes on."""
+    with _needs("preparing a corpus", "prepare"):
+        from dragoman import workflow
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description:<17}"), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, TextColumn("{task.fields[rate]}"), TimeRemainingColumn()) as bar:
+        shown: dict[str, TaskID] = {}
+        for stage, done, total in workflow.prepare(
+            recipe, settings or [], workers=workers, cluster=cluster
+        ):
+            if stage not in shown:
+                shown[stage] = bar.add_task(stage, total=total, rate="")
+            speed = bar.tasks[shown[stage]].speed
+            bar.update(shown[stage], completed=done, rate=f"{speed:.1f}/s" if speed else "")
+    typer.echo(workflow.summary(recipe, settings or []), nl=False)
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="A folder for the recipe; it may be new.")],
+    source: Annotated[Path, typer.Option(help="The source, or one file that holds both sides.")],
+    target: Annotated[Path | None, typer.Option(help="The target, aligned line by line.")] = None,
+    languages: Annotated[
+        str, typer.Option(metavar="EN-DE", help="Source and target; guessed where not said.")
+    ] = "",
+    format: Annotated[str, typer.Option(help="The format; told by the ending if not said.")] = "",
+) -> None:
+    """Look at your files, show five pairs, and write a recipe that fits them."""
+    with _needs("looking at a corpus", "prepare"):
+        from dragoman import workflow
+
+    path, seen = workflow.init(folder, [source, target] if target else [source], languages, format)
+    typer.echo(f"{seen.pairs:,} pairs, {seen.rejects:,} rows that cannot be read. The first:\n")
+    for pair in seen.examples:
+        typer.echo(f"  {seen.source}  {pair.source}\n  {seen.target}  {pair.target}\n")
+    typer.echo(f"Wrote {path}. Read it, then type: dragoman prepare {path}")
+
+
+@corpus.command("show")
+def show_pairs(
+    files: Annotated[list[Path], typer.Argument(help="A corpus file, two of them, or a folder.")],
+    count: Annotated[int, typer.Option(min=1, help="How many pairs.")] = 10,
+    start: Annotated[int, typer.Option(min=1, help="The first pair to show.")] = 1,
+    languages: Annotated[str, typer.Option(metavar="EN-DE", help="Source and target.")] = "en-de",
+    format: Annotated[str, typer.Option(help="The format; told by the ending if not said.")] = "",
+) -> None:
+    """Print pairs, one below the other, from any format or a prepared folder."""
+    with _needs("reading a corpus", "prepare"):
+        from dragoman import workflow
+
+    for number, first, second in workflow.pairs(files, start, count, languages, format):
+        typer.echo(f"{number:>8}  {first}\n{'':>8}  {second}\n")
+
+
+@contextmanager
+def _needs(job: str, extra: str) -> Iterator[None]:
+    """Say what to install where a package of an extra is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name and not error.name.startswith("dragoman"):
+            raise MissingExtraError(job, error.name, extra) from None
+        raise
 
 
 def _cost_table(model: Room, length: int) -> Table:

@@ -96,14 +96,14 @@ def names(kind: str) -> list[str]:
     return sorted(file.stem for file in folder.glob("*.py") if file.stem != "__init__")
 
 
-def known(kind: str) -> AfterValidator:
+def known(kind: str, *also: str) -> AfterValidator:
     """Make the check that a choice names a part of this kind, or a dotted name of one's own."""
 
     def check(choice: Choice) -> Choice:
         if not _NAME.fullmatch(choice.name):
             raise PydanticCustomError("part", f"found {choice.name!r}, expected a name")
-        if "." not in choice.name and choice.name not in names(kind):
-            advice = suggest(choice.name, names(kind))
+        if "." not in choice.name and choice.name not in (*also, *names(kind)):
+            advice = suggest(choice.name, [*also, *names(kind)])
             raise PydanticCustomError("part", f"no part is called {choice.name!r}; {advice}")
         return choice
 

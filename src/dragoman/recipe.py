@@ -20,17 +20,71 @@ Rate = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(gt=0)]
 
 
+STEPS = tuple(
+    Choice(name=name)
+    for name in (
+        "unicode",
+        "length",
+        "ratio",
+        "copies",
+        "script",
+        "language",
+        "placeholders",
+        "repetition",
+    )
+)
+
+
 class Section(BaseModel):
     """Frozen; refuses what it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class LanguagesRecipe(Section):
+    """Which language becomes which."""
+
+    source: str = Field("", description="code of the source, as en")
+    target: str = Field("", description="code of the target, as de")
+
+
+class CorpusFiles(Section):
+    """One corpus: a file that holds both sides, or two files aligned line by line."""
+
+    files: tuple[str, ...] = Field(description="one file or two; * stands for any text")
+    format: Annotated[Choice, known("corpus.format", "auto")] = Field(
+        Choice(name="auto"), description="by the files' endings, or named"
+    )
+    weight: Annotated[float, Field(gt=0)] = Field(1.0, description="how often it is seen")
+
+
+Steps = tuple[Annotated[Choice, known("corpus.step")], ...]
+
+
+class CorpusRecipe(Section):
+    """Which text, and what is done to it."""
+
+    train: tuple[CorpusFiles, ...] = Field((), description="to learn from")
+    development: tuple[CorpusFiles, ...] = Field((), description="to watch learning by")
+    test: tuple[CorpusFiles, ...] = Field((), description="to be judged by")
+    held_out: Annotated[int, Field(ge=0)] = Field(
+        1000, description="pairs taken for what is not given"
+    )
+    steps: Steps = Field(STEPS, description="of cleaning, in their order")
+    duplicates: Literal["keep", "exact", "near"] = Field("exact", description="which are dropped")
+    longest: Count = Field(256, description="tokens on a side; more: left out")
+    folder: str = Field("prepared", description="where it goes, beside the recipe")
+
+
 class TokenizerRecipe(Section):
     """How text becomes tokens."""
 
+    kind: Literal["sentencepiece", "words", "characters", "bytes"] = Field(
+        "sentencepiece", description="sentencepiece: byte-pair encoding"
+    )
     vocabulary_size: Count = Field(37000, description="tokens, of each side or shared")
     shared: bool = Field(True, description="one vocabulary for source and target")
+    sample: Count = Field(10_000_000, description="sentences it learns from, at most")
 
 
 class ModelRecipe(Section):
@@ -88,6 +142,8 @@ class DecodingRecipe(Section):
 class Recipe(Section):
     """Everything that decides what comes out."""
 
+    languages: LanguagesRecipe = LanguagesRecipe()
+    corpus: CorpusRecipe = CorpusRecipe()
     tokenizer: TokenizerRecipe = TokenizerRecipe()
     model: ModelRecipe = ModelRecipe()
     decoding: DecodingRecipe = DecodingRecipe()
@@ -95,32 +151,32 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Recipe:
-        mistakes = list(_contradictions(self))
+        mistakes = contradictions(self.model)
+        if self.model.tied_embeddings == "all" and not self.tokenizer.shared:
+            mistakes.append(
+                Mistake(
+                    "model.tied_embeddings",
+                    "all ties source and target words, which needs tokenizer.shared: true; "
+                    "choose output or none for two vocabularies",
+                )
+            )
         if mistakes:
             raise RecipeError(mistakes)  # Not a ValueError: pydantic lets it through as it is.
         return self
 
 
-def _contradictions(recipe: Recipe) -> list[Mistake]:
-    """Find settings that are right alone and impossible together.
+def contradictions(model: ModelRecipe) -> list[Mistake]:
+    """Find settings of a model that are right alone and impossible together.
 
     What depends on the inside of a part is asked of the part, in `model/blueprint.py`.
     """
-    model, found = recipe.model, []
+    found = []
     if model.cross_attention == "same_height" and model.encoder_layers != model.decoder_layers:
         found.append(
             Mistake(
                 "model.cross_attention",
                 f"same_height needs as many encoder layers ({model.encoder_layers}) as decoder "
                 f"layers ({model.decoder_layers}); make them equal, or choose last_layer",
-            )
-        )
-    if model.tied_embeddings == "all" and not recipe.tokenizer.shared:
-        found.append(
-            Mistake(
-                "model.tied_embeddings",
-                "all ties source and target words, which needs tokenizer.shared: true; "
-                "choose output or none for two vocabularies",
             )
         )
     if model.position_entry == "concatenated" and model.position_features >= model.width:

@@ -189,12 +189,15 @@ def _lay(ground: Any, over: Any) -> Any:
 def _lines(section: BaseModel, values: dict[str, Any], indent: str) -> Iterator[str]:
     for name, setting in type(section).model_fields.items():
         value = getattr(section, name)
+        comment = f" # {setting.description}" if setting.description else ""
         if isinstance(value, BaseModel) and isinstance(values[name], dict) and not indent:
             yield f"{indent}{name}:"
             yield from _lines(value, values[name], indent + "  ")
+        elif isinstance(value, tuple) and value:
+            yield f"{indent + name + ':':<39}{comment}"
+            yield from (f"{indent}  - {_scalar(item)}" for item in values[name])
         else:
-            line = f"{indent}{name}: {_scalar(values[name])}"
-            yield f"{line:<39} # {setting.description}" if setting.description else line
+            yield f"{indent + name + ': ' + _scalar(values[name]):<39}{comment}".rstrip()
 
 
 def _scalar(value: Any) -> str:

@@ -25,7 +25,7 @@ from dragoman.model.parts import PositionPart, PositionVectors
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from dragoman.recipe_file import load_recipe
-from small_models import SMALL, VOCABULARY
+from small_models import SMALL, VOCABULARY, small_recipe
 
 HEADS = part.names("model.heads")
 SIMILARITIES = part.names("model.similarity")
@@ -293,3 +293,12 @@ def test_what_is_nearly_impossible_works(model: dict[str, Any], tmp_path: Path) 
     built = build_from_file(tmp_path, {"tokenizer": small, "model": SMALL | model})
     assert isinstance(built, Transformer)
     contract.check_all(built, recipe_of(model).model)
+
+
+def test_a_model_refuses_by_itself_what_its_recipe_would_have_refused() -> None:
+    settings = small_recipe().model
+    with pytest.raises(RecipeError, match="words of 13 and 20 kinds"):
+        Transformer(settings, 13, 20)
+    uneven = settings.model_copy(update={"cross_attention": "same_height", "decoder_layers": 3})
+    with pytest.raises(RecipeError, match="same_height needs"):
+        Transformer(uneven, 13, 13)

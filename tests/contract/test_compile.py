@@ -23,15 +23,7 @@ from small_models import KINDS, sentences, small_model
 ROUNDING = 1e-5
 """The full compiler fuses sums and so groups them anew; logits are of size 1 to 10."""
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.xfail(
-        raises=AssertionError,
-        strict=True,
-        reason="_is_fusing_worth_it in model/attention.py asks torch.get_float32_matmul_precision, "
-        "which the compiler cannot trace: the graph breaks in every attention that may fuse",
-    ),
-]
+pytestmark = pytest.mark.slow
 
 
 def run(*arguments: str) -> None:

@@ -14,6 +14,7 @@ LIST_MODULES = "import sys; print(*sorted({name.partition('.')[0] for name in sy
 # What the command line itself is made of; nothing else may load before it knows what to do.
 COMMAND_LINE = {
     "annotated_doc",
+    "attr",  # rich looks whether it is there
     "click",
     "markdown_it",
     "mdurl",

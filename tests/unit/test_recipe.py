@@ -45,8 +45,8 @@ def test_contradictions_are_reported_together():
         )
     assert [mistake.path for mistake in caught.value.mistakes] == [
         "model.cross_attention",
-        "model.tied_embeddings",
         "model.position_features",
+        "model.tied_embeddings",
     ]
 
 

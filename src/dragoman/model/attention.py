@@ -68,8 +68,13 @@ def _is_fusing_worth_it(queries: Tensor, has_dropout: bool) -> bool:
         return True
     # On a CPU the kernel gains in plain float32 only. It collapses where float32 matmuls run in
     # bfloat16, is slower than two matmuls in bfloat16 itself, and has no dropout of its own.
-    is_plain = torch.get_float32_matmul_precision() == "highest"
-    return queries.dtype == torch.float32 and is_plain and not has_dropout
+    return queries.dtype == torch.float32 and _is_float32_plain() and not has_dropout
+
+
+# The compiler cannot look into the setting itself.
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _is_float32_plain() -> bool:
+    return torch.get_float32_matmul_precision() == "highest"
 
 
 class SelfAttention(nn.Module):

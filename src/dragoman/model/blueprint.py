@@ -13,7 +13,7 @@ from dragoman.errors import Mistake, RecipeError
 from dragoman.model.parts import Heads, Position, PositionPart, PositionVectors, Reach, Similarity
 from dragoman.model.position_entry import Added, Concatenated, Projected
 from dragoman.part import Choice, Chosen, choose
-from dragoman.recipe import ModelRecipe
+from dragoman.recipe import ModelRecipe, contradictions
 
 Interface = TypeVar("Interface")
 
@@ -104,17 +104,15 @@ def draw_blueprint(settings: ModelRecipe) -> Blueprint:
 
 def _objections(blueprint: Blueprint) -> list[Mistake]:
     settings = blueprint.settings
-    objections = blueprint.heads.cls.objections(settings.width, settings.head_count)
-    if objections:  # There is no head size to ask the others about.
-        return [Mistake("model.head_count", objection) for objection in objections]
-    found = [
-        Mistake("model.similarity", objection)
-        for objection in blueprint.similarity.cls.objections(blueprint.head_size)
-    ]
-    found += [
-        Mistake("model.position", objection)
-        for objection in blueprint.position.cls.objections(blueprint.position_size)
-    ]
+    found = contradictions(settings)
+    against_heads = blueprint.heads.cls.objections(settings.width, settings.head_count)
+    found += [Mistake("model.head_count", each) for each in against_heads]
+    if not against_heads:  # Else there is no head size to ask the others about.
+        for path, part, size in (
+            ("model.similarity", blueprint.similarity.cls, blueprint.head_size),
+            ("model.position", blueprint.position.cls, blueprint.position_size),
+        ):
+            found += [Mistake(path, each) for each in part.objections(size)]
     if not issubclass(blueprint.position.cls, PositionVectors):
         name = settings.position.name
         for setting, usual in (("position_entry", "added"), ("position_depth", "bottom")):

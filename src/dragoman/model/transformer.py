@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from torch import nn
 
+from dragoman.errors import Mistake, RecipeError
 from dragoman.model.blueprint import Blueprint, draw_blueprint
 from dragoman.model.cache import Cache
 from dragoman.model.embedding import Embedding, Output
@@ -116,6 +117,12 @@ class Transformer(nn.Module):
         blueprint = draw_blueprint(settings)
         features, scale = blueprint.word_features, settings.width**0.5
         tied = settings.tied_embeddings
+        if tied == "all" and source_vocabulary != target_vocabulary:
+            what = (
+                f"all ties words of {source_vocabulary} and {target_vocabulary} kinds; "
+                "choose output or none for two vocabularies"
+            )
+            raise RecipeError([Mistake("model.tied_embeddings", what)])
         self.source_embedding = Embedding(source_vocabulary, features, scale)
         self.target_embedding = (
             None if tied == "all" else Embedding(target_vocabulary, features, scale)

@@ -1,0 +1,108 @@
+"""Which rows are kept, which are changed, and why is the rest dropped?
+
+Every row passes the steps in their order until one drops it. What is kept gets a key, the hash of
+its texts, and is scattered by that key: equal pairs meet in one bucket, whatever file they are
+from, and a bucket is a random sample of the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from dragoman.corpus import table
+from dragoman.corpus.cleaning import Pair, Step
+from dragoman.corpus.leakage import Leakage
+from dragoman.corpus.task import Task
+from dragoman.part import Choice, choose
+
+KEY_BYTES = 16  # With half of that, ten billion pairs already expect collisions.
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary(KEY_BYTES)),
+        ("origin", pa.int32()),
+        ("number", pa.int64()),
+        ("source", pa.string()),
+        ("target", pa.string()),
+    ]
+)
+_EXAMPLES = 3
+_EXAMPLE_LENGTH = 200
+
+
+def key_of(source: str, target: str) -> bytes:
+    """Hash a pair; the separator cannot stand in a text."""
+    return hashlib.blake2b(f"{source}\0{target}".encode(), digest_size=KEY_BYTES).digest()
+
+
+def halves(keys: pa.Array) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """See each key as two numbers, the leading one first."""
+    length, offset = len(keys), keys.offset
+    flat = np.frombuffer(keys.buffers()[1], dtype="<u8", count=2 * (length + offset))
+    return flat.reshape(-1, 2)[offset:]
+
+
+class CleanTask(Task):
+    """Cleans one chunk and scatters what is kept."""
+
+    kind: Literal["clean"] = "clean"
+    chunk: Path
+    origin: int
+    source: str
+    target: str
+    steps: tuple[Choice, ...]
+    leakage: Path | None
+    buckets: int
+
+    def run(self) -> None:
+        """Clean."""
+        steps = list(self._steps())
+        rows = table.read(self.chunk)
+        kept: list[tuple[bytes, int, int, str, str]] = []
+        dropped: dict[str, dict[str, Any]] = {}
+        columns = (rows[name].to_pylist() for name in ("number", "source", "target"))
+        for number, source, target in zip(*columns, strict=True):
+            pair = _apply(steps, Pair(source, target))
+            if isinstance(pair, Pair):
+                key = key_of(*pair)
+                kept.append((key, self.origin, number, pair.source, pair.target))
+                continue
+            record = dropped.setdefault(pair, {"count": 0, "examples": []})
+            record["count"] += 1
+            if len(record["examples"]) < _EXAMPLES:
+                record["examples"].append([number, _shorten(source), _shorten(target)])
+        batch = to_batch(kept)
+        bucket_of = halves(batch["key"])[:, 0] % np.uint64(self.buckets)
+        counts = {"rows": len(rows), "kept": len(kept), "dropped": dropped}
+        table.write(self.result, table.scatter(batch, bucket_of, self.buckets), counts)
+
+    def _steps(self) -> Iterator[Step]:
+        for choice in self.steps:
+            yield choose("corpus.step", choice, "corpus.steps", Step)(self.source, self.target)
+        if self.leakage is not None:
+            yield Leakage.load(self.leakage, self.source, self.target)
+
+
+def _apply(steps: Sequence[Step], pair: Pair) -> Pair | str:
+    for step in steps:
+        verdict = step.apply(pair)
+        if isinstance(verdict, str):
+            return verdict
+        pair = verdict
+    return pair
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _EXAMPLE_LENGTH else text[: _EXAMPLE_LENGTH - 1] + "…"
+
+
+def to_batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+    """Lay rows of the schema down as one batch."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
+    arrays = [pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

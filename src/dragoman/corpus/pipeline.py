@@ -1,0 +1,454 @@
+"""What happens between raw text and a prepared folder?
+
+    read → clean → exact duplicates → near duplicates → split → tokenizer → shards
+
+Each stage is a map of tasks over chunks or buckets, so it runs in one process or on a cluster and
+gives the same bytes. A stage works in a folder whose name is the hash of everything it depends on:
+its settings and the stages before it. So a second run finds everything done, and a changed setting
+does again exactly what depends on it.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, TypeAdapter
+
+from dragoman import part
+from dragoman.corpus import engine, table
+from dragoman.corpus.clean import CleanTask
+from dragoman.corpus.cleaning import Pair
+from dragoman.corpus.deduplicate import ExactTask, NearTask, SignTask
+from dragoman.corpus.encode import EncodeTask
+from dragoman.corpus.leakage import Leakage
+from dragoman.corpus.read import ReadTask, chunks_of
+from dragoman.corpus.reader import Reader
+from dragoman.corpus.split import SIDES, SplitTask
+from dragoman.corpus.task import Task
+from dragoman.data.store import FORMAT, MANIFEST, shard_counts
+from dragoman.durable import new_folder, sha256, write_text
+from dragoman.errors import DataError, DragomanError, Mistake, RecipeError
+from dragoman.part import Choice, choose
+from dragoman.recipe import CorpusFiles, Recipe
+from dragoman.tokenizer.folder import tokenizer_class
+
+VERSION = 1
+"""Of the stages' code: raise it when a stage would write other bytes for the same settings."""
+CHUNK_ROWS = 100_000
+BUCKET_ROWS = 500_000
+_COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+
+_TASK: TypeAdapter[Task] = TypeAdapter(
+    Annotated[
+        ReadTask | CleanTask | ExactTask | SignTask | NearTask | SplitTask | EncodeTask,
+        Field(discriminator="kind"),
+    ]
+)
+
+
+def run_task(text: str) -> str:
+    """Run a task that was sent as JSON, where nobody has done it yet.
+
+    What is wrong with the data is an answer, not an accident: it travels back as text, for an
+    exception would come back wrapped in the engine's own.
+    """
+    task = _TASK.validate_json(text)
+    failure = ""
+    try:
+        if not task.is_done():
+            task.run()
+    except DragomanError as error:
+        failure = str(error)
+    return json.dumps({"result": str(task.result), "failure": failure})
+
+
+class Progress(NamedTuple):
+    """How far a stage is."""
+
+    stage: str
+    done: int
+    total: int
+
+
+class Corpus(NamedTuple):
+    """One set of files that is read together."""
+
+    name: str
+    side: str
+    files: tuple[Path, ...]
+    format: Choice
+    weight: float
+
+
+@dataclass(slots=True)
+class Preparation:
+    """One run of the pipeline over one recipe."""
+
+    recipe: Recipe
+    home: Path
+    """The folder of the recipe; relative paths start here."""
+    folder: Path
+    """The prepared folder."""
+    workers: int
+    corpora: list[Corpus] = field(default_factory=list)
+    read_folders: list[Path] = field(default_factory=list)
+    clean_files: list[list[Path]] = field(default_factory=list)
+    exact_files: list[Path] = field(default_factory=list)
+    split_files: list[Path] = field(default_factory=list)
+    shards: list[Path] = field(default_factory=list)
+    tokenizers: tuple[Path, Path] | None = None
+
+    @property
+    def work(self) -> Path:
+        """Where the stages keep what they made."""
+        return self.folder / "work"
+
+    def run(self) -> Iterator[Progress]:
+        """Prepare; give progress as it is made."""
+        self.corpora = find_corpora(self.recipe, self.home)
+        yield from self._read()
+        leakage, leakage_key = self._leakage()
+        yield from self._clean(leakage, leakage_key)
+        yield from self._deduplicate()
+        yield from self._learn_tokenizer()
+        yield from self._encode()
+        self._publish()
+
+    # Each stage below: make its tasks, run them, and remember where the results are.
+
+    def _read(self) -> Iterator[Progress]:
+        fingerprints = _Fingerprints(self.work / "fingerprints.json")
+        languages = self.recipe.languages
+        tasks = []
+        for corpus in self.corpora:
+            contents = [fingerprints.of(path) for path in corpus.files]
+            settings = [contents, corpus.format.model_dump(), languages.model_dump(), CHUNK_ROWS]
+            folder = self.work / f"read-{_key(settings)}"
+            tasks.append(
+                ReadTask(
+                    result=folder,
+                    format=corpus.format,
+                    files=corpus.files,
+                    source=languages.source,
+                    target=languages.target,
+                    chunk_rows=CHUNK_ROWS,
+                )
+            )
+        fingerprints.save()
+        yield from self._run("read", tasks)
+        self.read_folders = [task.result for task in tasks]
+
+    def _leakage(self) -> tuple[Path | None, str]:
+        """Collect the marks of the declared development and test sets."""
+        held = [
+            folder
+            for corpus, folder in zip(self.corpora, self.read_folders, strict=True)
+            if corpus.side != "train"
+        ]
+        if not held:
+            return None, ""
+        path = self.work / f"leakage-{_key([folder.name for folder in held])}"
+        if not path.exists():
+            Leakage.save(path, (pair for folder in held for pair in read_pairs(folder)))
+        return path, path.name
+
+    def _clean(self, leakage: Path | None, leakage_key: str) -> Iterator[Progress]:
+        languages, settings = self.recipe.languages, self.recipe.corpus
+        training = [
+            (origin, corpus, folder)
+            for origin, (corpus, folder) in enumerate(
+                zip(self.corpora, self.read_folders, strict=True)
+            )
+            if corpus.side == "train"
+        ]
+        rows = sum(table.counts(chunks_of(folder)[-1])["rows"] for _, _, folder in training)
+        buckets = max(1, -(-rows // BUCKET_ROWS))
+        steps = [step.model_dump() for step in settings.steps]
+        tasks: list[Task] = []
+        self.clean_files = [[] for _ in self.corpora]
+        for origin, _, folder in training:
+            key = _key([folder.name, origin, steps, languages.model_dump(), leakage_key, buckets])
+            for chunk in chunks_of(folder):
+                task = CleanTask(
+                    result=self.work / f"clean-{key}" / chunk.name,
+                    chunk=chunk,
+                    origin=origin,
+                    source=languages.source,
+                    target=languages.target,
+                    steps=settings.steps,
+                    leakage=leakage,
+                    buckets=buckets,
+                )
+                tasks.append(task)
+                self.clean_files[origin].append(task.result)
+        yield from self._run("clean", tasks)
+
+    def _deduplicate(self) -> Iterator[Progress]:
+        settings = self.recipe.corpus
+        chunks = tuple(path for files in self.clean_files for path in files)
+        buckets = table.shape(chunks[0])[0]
+        key = _key([sorted({path.parent.name for path in chunks}), settings.duplicates == "keep"])
+        exact = [
+            ExactTask(
+                result=self.work / f"exact-{key}" / f"bucket-{bucket:05}.arrow",
+                chunks=chunks,
+                bucket=bucket,
+                keeps_all=settings.duplicates == "keep",
+            )
+            for bucket in range(buckets)
+        ]
+        yield from self._run("exact duplicates", exact)
+        self.exact_files = [task.result for task in exact]
+        votes: tuple[Path, ...] = ()
+        if settings.duplicates == "near":
+            signed = [
+                SignTask(result=self.work / f"sign-{key}" / path.name, rows=path, buckets=buckets)
+                for path in self.exact_files
+            ]
+            yield from self._run("signatures", signed)
+            near = [
+                NearTask(
+                    result=self.work / f"near-{key}" / f"bucket-{bucket:05}.arrow",
+                    signed=tuple(task.result for task in signed),
+                    bucket=bucket,
+                    buckets=buckets,
+                )
+                for bucket in range(buckets)
+            ]
+            yield from self._run("near duplicates", near)
+            votes = tuple(task.result for task in near)
+        yield from self._split(key, votes)
+
+    def _split(self, exact_key: str, votes: tuple[Path, ...]) -> Iterator[Progress]:
+        given = {corpus.side for corpus in self.corpora}
+        rows = sum(table.shape(path)[1] for path in self.exact_files)
+        share = min(0.1, self.recipe.corpus.held_out / max(1, rows))
+        shares = [0.0 if side in given else share for side in SIDES[1:]]
+        key = _key([exact_key, bool(votes), self.recipe.seed, shares])
+        tasks = [
+            SplitTask(
+                result=self.work / f"split-{key}" / path.name,
+                rows=path,
+                votes=votes,
+                bucket=bucket,
+                seed=self.recipe.seed,
+                development_share=shares[0],
+                test_share=shares[1],
+            )
+            for bucket, path in enumerate(self.exact_files)
+        ]
+        yield from self._run("split", tasks)
+        self.split_files = [task.result for task in tasks]
+
+    def _learn_tokenizer(self) -> Iterator[Progress]:
+        settings = self.recipe.tokenizer
+        languages = self.recipe.languages
+        split = self.split_files[0].parent.name
+        places = []
+        sides = [("source", "target")] if settings.shared else [("source",), ("target",)]
+        yield Progress("tokenizer", 0, len(sides))
+        for done, columns in enumerate(sides):
+            key = _key([split, settings.model_dump(), languages.model_dump(), columns])
+            folder = self.work / f"tokenizer-{key}"
+            if not folder.exists():
+                texts = self._sample(columns, settings.sample)
+                learned = tokenizer_class(settings.kind).train(
+                    texts, settings.vocabulary_size, sorted({languages.source, languages.target})
+                )
+                with new_folder(folder) as temporary:
+                    learned.save(temporary)
+            places.append(folder)
+            yield Progress("tokenizer", done + 1, len(sides))
+        self.tokenizers = (places[0], places[-1])
+
+    def _sample(self, columns: Sequence[str], limit: int) -> Iterator[str]:
+        """Draw training sentences: as buckets are random samples, the first of each."""
+        rows = sum(table.counts(path)["sides"]["train"] for path in self.split_files)
+        share = min(1.0, limit / max(1, rows * len(columns)))
+        for path in self.split_files:
+            pairs = table.read_bucket([path], SIDES.index("train"))
+            for column in columns:
+                yield from pairs[column].slice(0, round(len(pairs) * share)).to_pylist()
+
+    def _encode(self) -> Iterator[Progress]:
+        assert self.tokenizers is not None
+        longest = self.recipe.corpus.longest
+        names = [folder.name for folder in self.tokenizers]
+        key = _key([self.split_files[0].parent.name, names, longest])
+        tasks = [
+            EncodeTask(
+                result=self.work / f"encode-{key}" / f"train-{bucket:05}.arrow",
+                rows=path,
+                tokenizers=self.tokenizers,
+                longest=longest,
+            )
+            for bucket, path in enumerate(self.split_files)
+        ]
+        yield from self._run("shards", tasks)
+        self.shards = [task.result for task in tasks]
+
+    def _publish(self) -> None:
+        """Put the results into the prepared folder; the manifest comes last and makes it whole."""
+        assert self.tokenizers is not None
+        counted = [shard_counts(path) for path in self.shards]
+        train = [
+            {"file": path.name, "sha256": sha256(path), **counts}
+            for path, counts in zip(self.shards, counted, strict=True)
+        ]
+        manifest = {
+            "format": FORMAT,
+            "languages": self.recipe.languages.model_dump(),
+            "recipe_sha256": _key([self.recipe.model_dump()], 64),
+            "train": train,
+            "origins": {
+                str(number): sum(counts["origins"].get(str(number), 0) for counts in counted)
+                for number in range(len(self.corpora))
+            },
+            "weights": {str(n): corpus.weight for n, corpus in enumerate(self.corpora)},
+            "corpora": [corpus.name for corpus in self.corpora],
+        }
+        text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        published = self.folder / MANIFEST
+        if published.exists() and published.read_text(encoding="utf-8") == text:
+            return
+        published.unlink(missing_ok=True)
+        for old in self.folder.glob("train-*.arrow"):
+            old.unlink()
+        for path in self.shards:
+            os.link(path, self.folder / path.name)
+        for name, place in zip(("source", "target"), self.tokenizers, strict=True):
+            for file in place.iterdir():
+                target = self.folder / "tokenizer" / name / file.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.unlink(missing_ok=True)
+                os.link(file, target)
+        for side in SIDES[1:]:
+            pairs = list(self.held_out(side))
+            for index, language in enumerate(("source", "target")):
+                lines = "".join(f"{_one_line(pair[index])}\n" for pair in pairs)
+                write_text(self.folder / f"{side}.{language}", lines)
+        write_text(published, text)
+
+    def held_out(self, side: str) -> Iterator[Pair]:
+        """The pairs of the development or the test set."""
+        for corpus, folder in zip(self.corpora, self.read_folders, strict=True):
+            if corpus.side == side:
+                yield from read_pairs(folder)
+        for path in self.split_files:
+            rows = table.read_bucket([path], SIDES.index(side))
+            yield from map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())
+
+    def _run(self, stage: str, tasks: Sequence[Task]) -> Iterator[Progress]:
+        yield Progress(stage, 0, len(tasks))
+        for done, _ in enumerate(engine.run(tasks, self.workers)):
+            yield Progress(stage, done + 1, len(tasks))
+
+
+def find_corpora(recipe: Recipe, home: Path) -> list[Corpus]:
+    """Find the files that a recipe names, in an order that no file system decides."""
+    mistakes = [
+        Mistake(f"languages.{side}", "missing; expected a language code, as en")
+        for side in ("source", "target")
+        if not getattr(recipe.languages, side)
+    ]
+    if not recipe.corpus.train:
+        mistakes.append(Mistake("corpus.train", "missing; expected at least one corpus"))
+    corpora: list[Corpus] = []
+    for side in SIDES:
+        entries: tuple[CorpusFiles, ...] = getattr(recipe.corpus, side)
+        for number, entry in enumerate(entries):
+            try:
+                corpora += _expand(entry, side, home)
+            except DataError as error:
+                mistakes.append(Mistake(f"corpus.{side}.{number}.files", str(error)))
+    if mistakes:
+        raise RecipeError(mistakes)
+    return corpora
+
+
+def _expand(entry: CorpusFiles, side: str, home: Path) -> Iterator[Corpus]:
+    columns = []
+    for pattern in entry.files:
+        found = sorted(glob.glob(str(home / pattern)))
+        if not found:
+            raise DataError(f"no file {pattern!r} in the folder of the recipe")
+        columns.append([Path(path) for path in found])
+    format_ = entry.format if entry.format.name != "auto" else Choice(name=guess_format(columns))
+    wanted = choose("corpus.format", format_, "corpus.format", Reader).cls.files
+    if len(columns) != wanted:
+        raise DataError(
+            f"{format_.name} reads {wanted} file(s) together, found {len(columns)}: {entry.files}"
+        )
+    if len({len(column) for column in columns}) != 1:
+        counts = " and ".join(str(len(column)) for column in columns)
+        raise DataError(f"{entry.files} match {counts} files; each needs its partner")
+    for files in zip(*columns, strict=True):
+        name = " + ".join(_name(path, home) for path in files)
+        yield Corpus(name, side, files, format_, entry.weight)
+
+
+def _name(path: Path, home: Path) -> str:
+    return str(path.relative_to(home)) if path.is_relative_to(home) else path.name
+
+
+def guess_format(columns: Sequence[Sequence[Path]]) -> str:
+    """Tell a format by the endings of its files."""
+    if len(columns) == 2:
+        return "lines"
+    path = columns[0][0]
+    bare = path.with_suffix("") if path.suffix in _COMPRESSIONS else path
+    for name in part.names("corpus.format"):
+        cls = choose("corpus.format", Choice(name=name), "corpus.format", Reader).cls
+        if bare.suffix.lower() in cls.endings:
+            return name
+    raise DataError(
+        f"{path.name!r} does not tell its format; name it, as in `format: tsv` "
+        f"(one of: {', '.join(part.names('corpus.format'))})"
+    )
+
+
+def read_pairs(folder: Path) -> Iterator[Pair]:
+    """Give the pairs of a corpus that was read."""
+    for chunk in chunks_of(folder):
+        rows = table.read(chunk)
+        yield from map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())
+
+
+class _Fingerprints:
+    """Hashes of files, remembered while size and time of change stay the same."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: dict[str, list[Any]] = {}
+        if path.exists():
+            self.known = json.loads(path.read_text(encoding="utf-8"))
+
+    def of(self, path: Path) -> str:
+        state = path.stat()
+        seen = [state.st_size, state.st_mtime_ns]
+        remembered = self.known.get(str(path))
+        if remembered is None or remembered[:2] != seen:
+            remembered = [*seen, sha256(path)]
+            self.known[str(path)] = remembered
+        return str(remembered[2])
+
+    def save(self) -> None:
+        text = json.dumps(self.known, indent=1, sort_keys=True)
+        if not self.path.exists() or self.path.read_text(encoding="utf-8") != text:
+            write_text(self.path, text)
+
+
+def _key(parts: Sequence[Any], length: int = 16) -> str:
+    text = json.dumps([VERSION, *parts], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ")

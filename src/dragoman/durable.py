@@ -1,0 +1,80 @@
+"""How is a file written so that it is there complete, or not at all?
+
+Everything durable goes through here: write beside the place under a temporary name, flush it to
+the disk, rename, flush the folder. A crash at any moment leaves the old state or the new one, and
+at most a temporary file, which nobody reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+_BLOCK = 1 << 20
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Give a temporary place to write to, and put what was written at `path` in one move."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(path)
+    try:
+        yield temporary
+        _flush(temporary)
+        temporary.replace(path)
+        _flush(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder to fill, and put it at `path` in one move.
+
+    Where two do the same work at once, the first to finish stays.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(path)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            _flush(file)
+        _flush(temporary)
+        if not path.exists():
+            temporary.rename(path)
+        _flush(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text as it stands: UTF-8, its line ends untouched."""
+    with new_file(path) as temporary:
+        temporary.write_bytes(text.encode())
+
+
+def sha256(path: Path) -> str:
+    """Hash a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _temporary(path: Path) -> Path:
+    # The process and a random part: another machine may be at the same work.
+    return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,104 @@
+"""How do the stages become a journey?
+
+This is the only room that knows them all; the stages stay strangers to each other. Each function is
+what one command does, without its printing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from dragoman.corpus import engine
+from dragoman.corpus.look import Look, look, write_recipe
+from dragoman.corpus.pipeline import Preparation, Progress, guess_format
+from dragoman.corpus.reader import Reader
+from dragoman.corpus.report import gather
+from dragoman.corpus.report_html import advice, render
+from dragoman.corpus.row import Row
+from dragoman.data.store import Prepared, Shard
+from dragoman.durable import write_text
+from dragoman.errors import DataError
+from dragoman.part import Choice, choose
+from dragoman.recipe_file import load_recipe
+from dragoman.tokenizer.folder import load_tokenizer
+
+
+def prepare(
+    recipe: Path, overrides: Sequence[str] = (), *, workers: int = 0, cluster: str = ""
+) -> Iterator[Progress]:
+    """Turn the text that a recipe names into a prepared folder; give progress as it is made."""
+    settings = load_recipe(recipe, overrides)
+    if cluster:
+        engine.use_cluster(cluster)
+    home = recipe.resolve().parent
+    folder = home / settings.corpus.folder
+    preparation = Preparation(settings, home, folder, workers or os.cpu_count() or 1)
+    yield from preparation.run()
+    yield Progress("report", 0, 1)
+    report = gather(preparation)
+    text = json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    path = folder / "report.json"
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        write_text(folder / "report.html", render(report))
+        write_text(path, text)
+    yield Progress("report", 1, 1)
+
+
+def summary(recipe: Path, overrides: Sequence[str] = ()) -> str:
+    """Say in a few lines what a preparation came to, and where to look."""
+    folder = recipe.parent / load_recipe(recipe, overrides).corpus.folder
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    sides = report["sides"]
+    lines = [
+        f"{sides['train']:,} pairs to train on, {sides['development']:,} for development, "
+        f"{sides['test']:,} for test."
+    ]
+    lines += [f"! {each}" for each in advice(report)]
+    lines.append(f"Look at {folder / 'report.html'}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def init(folder: Path, files: Sequence[Path], languages: str, format_: str) -> tuple[Path, Look]:
+    """Look at corpus files and write a recipe beside which nothing lies yet."""
+    path = folder / "recipe.yaml"
+    if path.exists():
+        raise DataError(f"{path} exists already; remove it, or choose another folder")
+    source, _, target = languages.partition("-")
+    seen = look([file.resolve() for file in files], source, target, format_ or None)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, write_recipe(seen, folder.resolve()))
+    return path, seen
+
+
+def pairs(
+    files: Sequence[Path], start: int, count: int, languages: str, format_: str
+) -> Iterator[tuple[int, str, str]]:
+    """Give numbered pairs of a corpus file in any format, or of a prepared folder."""
+    if len(files) == 1 and files[0].is_dir():
+        found: Iterator[tuple[int, str, str]] = _prepared_pairs(files[0])
+    else:
+        name = format_ or guess_format([[file] for file in files])
+        source, _, target = languages.partition("-")
+        reader = choose("corpus.format", Choice(name=name), "format", Reader)(source, target)
+        found = (
+            (row.number, row.source, row.target)
+            for row in reader.read(files)
+            if isinstance(row, Row)
+        )
+    yield from islice(found, start - 1, start - 1 + count)
+
+
+def _prepared_pairs(folder: Path) -> Iterator[tuple[int, str, str]]:
+    prepared = Prepared.open(folder)
+    source, target = (load_tokenizer(folder / "tokenizer" / side) for side in ("source", "target"))
+    number = 0
+    for path in prepared.shards:
+        shard = Shard.open(path)
+        for row in range(len(shard)):
+            number += 1
+            first, second = shard.source(row).tolist(), shard.target(row).tolist()
+            yield number, " ".join(source.pieces(first)), " ".join(target.pieces(second))

@@ -1,0 +1,17 @@
+"""Prepares a small corpus in many small tasks, as a process that a test can kill.
+
+python prepare_small.py RECIPE WORKERS [CLUSTER]
+"""
+
+import sys
+from pathlib import Path
+
+from dragoman import workflow
+from dragoman.corpus import pipeline
+
+pipeline.CHUNK_ROWS, pipeline.BUCKET_ROWS = 300, 500
+
+if __name__ == "__main__":
+    cluster = sys.argv[3] if len(sys.argv) > 3 else ""
+    for progress in workflow.prepare(Path(sys.argv[1]), workers=int(sys.argv[2]), cluster=cluster):
+        print(*progress, flush=True)

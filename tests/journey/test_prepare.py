@@ -1,0 +1,87 @@
+"""Do `init`, `prepare` and `corpus show` work as typed?"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from dragoman.corpus import demo
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def dragoman(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "dragoman", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=cwd,
+        env=os.environ | {"COLUMNS": "80"},
+    )
+
+
+@pytest.fixture
+def text(tmp_path):
+    demo.write(tmp_path, 1, {"train": 2000})
+    return tmp_path
+
+
+def test_from_two_files_to_a_prepared_folder(text):
+    begun = dragoman("init", "mine", "--source", "train.en", "--target", "train.de", cwd=text)
+    assert begun.returncode == 0, begun.stderr
+    assert begun.stdout.startswith("2,000 pairs, 0 rows that cannot be read. The first:\n")
+    assert begun.stdout.count("\n  en  ") == 5
+    assert "dragoman prepare mine/recipe.yaml" in begun.stdout
+    recipe = (text / "mine" / "recipe.yaml").read_text(encoding="utf-8")
+    assert "languages: {source: en, target: de}" in recipe
+    assert "preset: tiny  #" in recipe
+
+    again = dragoman("init", "mine", "--source", "train.en", "--target", "train.de", cwd=text)
+    assert again.returncode == 3
+    assert "exists already" in again.stderr
+
+    done = dragoman(
+        "prepare", "mine/recipe.yaml", "tokenizer.vocabulary_size=400", "--workers", "1", cwd=text
+    )
+    assert done.returncode == 0, done.stderr
+    assert "pairs to train on" in done.stdout
+    assert "mine/prepared/report.html" in done.stdout
+    prepared = text / "mine" / "prepared"
+    assert {"manifest.json", "report.html", "report.json", "train-00000.arrow"} <= {
+        path.name for path in prepared.iterdir()
+    }
+
+    shown = dragoman("corpus", "show", "mine/prepared", "--count", "2", cwd=text)
+    assert shown.returncode == 0, shown.stderr
+    assert "▁" in shown.stdout
+
+
+def test_corpus_show_prints_pairs_of_any_format(text):
+    first = (text / "train.en").read_text(encoding="utf-8").split("\n")[2]
+    shown = dragoman(
+        "corpus", "show", "train.en", "train.de", "--start", "3", "--count", "1", cwd=text
+    )
+    assert shown.stdout.split("\n")[0] == f"       3  {first}"
+    assert len(shown.stdout.strip().split("\n")) == 2
+
+
+def test_what_cannot_be_prepared_is_told(tmp_path):
+    (tmp_path / "recipe.yaml").write_text("corpus: {train: [{files: [no.tsv]}]}\n")
+    done = dragoman("prepare", "recipe.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "languages.source" in done.stderr
+    assert "no file 'no.tsv'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unequal_files_are_told_with_the_first_line_that_is_alone(text):
+    with (text / "train.en").open("a", encoding="utf-8") as file:
+        file.write("one more\n")
+    (text / "recipe.yaml").write_text(
+        "languages: {source: en, target: de}\ncorpus: {train: [{files: [train.en, train.de]}]}\n"
+    )
+    done = dragoman("prepare", "recipe.yaml", "--workers", "1", cwd=text)
+    assert done.returncode == 3, done.stderr
+    assert "2001" in done.stderr.replace(",", "")

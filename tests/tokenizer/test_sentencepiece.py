@@ -1,0 +1,191 @@
+"""Does SentencePiece keep what we promise in its name: nothing lost, nothing printed, no crash?"""
+
+import io
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.errors import DataError, RecipeError
+from dragoman.tokenizer.interface import BEGIN, END, PADDING, UNKNOWN
+from dragoman.tokenizer.sentencepiece import SPACE_MARK, SentencePiece, library
+
+TEXTS = ["the cat sat on the mat with a hat", "der Bär mag die grünen Äpfel", "hello world"] * 5
+
+
+@pytest.fixture(scope="module")
+def small():
+    return SentencePiece.train(TEXTS, 350, ["en", "de"])
+
+
+def file_of(tokenizer, folder):
+    tokenizer.save(folder)
+    return folder / tokenizer.file_name
+
+
+AWKWARD = [
+    " leading", "trailing ", "two  spaces", "   ", "tab\there", "line\nbreak", "\r\n", "\0",
+    "😀", "👩🏽‍🚀", "e\u0301 é", "שלום עולם", "مرحبا", "\u202eabc\u202c", "ﬁ ① Ａ",
+    "\u00a0\u3000\u200b\ufeff",
+    "▁", "▁▁", " ▁", "▁ ", "a▁b", "▁the cat▁", "the▁ cat ▁sat", "▅", "⁇", "\ufffd",
+    "\uffff", "\U0010ffff",
+    "<s>", "</s>", "<unk>", "<pad>", "<2de>", "<0x41>", "the <2de> cat",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_awkward_text_comes_back(small, text):
+    assert small.decode(small.encode([text])) == [text]
+
+
+def test_any_text_comes_back(small):
+    pieces = st.sampled_from([*AWKWARD, *TEXTS, SPACE_MARK, " "])
+
+    @given(st.lists(pieces | st.text(max_size=4), max_size=6).map("".join))
+    def check(text):
+        assert small.decode(small.encode([text])) == [text]
+        # Not by our own decoding: whoever reads the model with the bare library sees the same.
+        assert small._library.decode(small.encode([text])[0]) == text
+
+    check()
+
+
+def test_the_space_mark_in_a_text_is_spelled_by_its_bytes(small):
+    (ids,) = small.encode(["the▁cat"])
+    assert small.pieces(ids)[:4] == ["▁the", "<0xE2>", "<0x96>", "<0x81>"]
+    (ids,) = small.encode(["▁"])
+    assert small.pieces(ids) == ["▁", "<0xE2>", "<0x96>", "<0x81>"]
+
+
+def test_threads_change_nothing(small):
+    expected = small.encode(TEXTS * 20)
+    small.threads = 3
+    assert small.encode(TEXTS * 20) == expected
+    assert small.decode(expected) == TEXTS * 20
+    small.threads = 1
+
+
+def test_special_and_language_tokens_are_control(small):
+    assert [small._library.is_control(each) for each in (PADDING, BEGIN, END, 4, 5)] == [True] * 5
+    assert small._library.is_unknown(UNKNOWN)
+
+
+def test_ids_go_by_the_order_of_learning(small):
+    """Dropout reads priorities from the ids alone."""
+    scores = [small._library.get_score(each) for each in small.learned().values()]
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) == len(scores)
+    assert small.size == len(small.learned()) + 256 + 6
+
+
+def test_a_small_text_gives_a_smaller_vocabulary():
+    assert 300 < SentencePiece.train(TEXTS, 100_000, ["de"]).size < 500
+
+
+def test_too_small_a_vocabulary_says_how_small_it_may_be():
+    with pytest.raises(RecipeError, match=r"found 100, expected at least (\d+)") as caught:
+        SentencePiece.train(TEXTS, 100, ["de"])
+    enough = int(str(caught.value).split("at least ")[1].split(":")[0])
+    assert SentencePiece.train(TEXTS, enough, ["de"]).size == enough
+
+
+def test_long_lines_are_learned_too():
+    pieces = SentencePiece.train(["wonderful " * 5000, "world"], 400, []).learned()
+    assert "▁wonderful" in pieces
+
+
+def test_the_space_mark_is_always_learned():
+    """It is rarer here than the rarest characters that are covered."""
+    tokenizer = SentencePiece.train(["a" * 30_000], 400, [])
+    assert SPACE_MARK in tokenizer.learned()
+    assert tokenizer.decode(tokenizer.encode(["a b"])) == ["a b"]
+
+
+def test_an_error_while_reading_texts_stays_what_it_is():
+    def texts():
+        yield "the cat"
+        raise DataError("line 2 is broken")
+
+    with pytest.raises(DataError, match="line 2 is broken"):
+        SentencePiece.train(texts(), 400, [])
+
+
+def test_it_is_silent(capfd, tmp_path):
+    tokenizer = SentencePiece.train([*TEXTS, "", "▁", "\0", "x" * 5000], 400, ["de"])
+    path = file_of(tokenizer, tmp_path)
+    SentencePiece.load(tmp_path).decode(tokenizer.encode(TEXTS))
+    path.write_bytes(b"")
+    with pytest.raises(DataError):
+        SentencePiece.load(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_cut_short_is_refused(small, tmp_path):
+    path = file_of(small, tmp_path)
+    whole = path.read_bytes()
+    for length in [*range(0, len(whole), 37), *range(len(whole) - 80, len(whole))]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataError, match=r"tokenizer\.model"):
+            SentencePiece.load(tmp_path)
+
+
+def test_random_bytes_are_refused(small, tmp_path):
+    path = file_of(small, tmp_path)
+    chance = random.Random(1)
+    for _ in range(300):
+        path.write_bytes(chance.choice([b"", b"\n", b"\n\x03"]) + chance.randbytes(200))
+        with pytest.raises(DataError, match=r"tokenizer\.model"):
+            SentencePiece.load(tmp_path)
+
+
+def test_a_damaged_file_is_refused_or_works(small, tmp_path):
+    """A changed letter cannot be seen here, a hash in the folder can; but nothing may crash."""
+    path = file_of(small, tmp_path)
+    whole = path.read_bytes()
+    chance = random.Random(2)
+    refused = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(chance.choice([1, 2, 8])):
+            damaged[chance.randrange(len(whole))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            SentencePiece.load(tmp_path).encode(AWKWARD)
+        except DataError:
+            refused += 1
+    assert refused > 100
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"normalization_rule_name": "nmt_nfkc"},
+        {"remove_extra_whitespaces": True},
+        {"byte_fallback": False},
+        {"pad_id": -1},
+        {"unk_id": 0, "pad_id": 1},
+    ],
+)
+def test_a_foreign_model_is_refused(changed):
+    ours = {
+        "model_type": "bpe",
+        "byte_fallback": True,
+        "normalization_rule_name": "identity",
+        "remove_extra_whitespaces": False,
+        "pad_id": 0,
+        "unk_id": 1,
+        "bos_id": 2,
+        "eos_id": 3,
+    }
+    written = io.BytesIO()
+    library.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS),
+        model_writer=written,
+        vocab_size=350,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **(ours | changed),
+    )
+    with pytest.raises(DataError, match="not made by Dragoman"):
+        SentencePiece(written.getvalue())
