@@ -391,6 +391,27 @@ def test_near_duplicates_leave_and_others_stay(tmp_path, small_tasks):
     assert set(base) <= kept
 
 
+def test_lines_that_have_gone_apart_are_told(tmp_path):
+    pairs = [(item.source, item.target) for item in demo.items(3, 20_000, "train")]
+    sources, targets = (list(side) for side in zip(*pairs, strict=True))
+    del targets[17_000]
+    targets.append("Eine Zeile am Ende.")
+    for name, lines in (("all.en", sources), ("all.de", targets)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "recipe.yaml").write_text(
+        "languages: {source: en, target: de}\n"
+        "corpus: {train: [{files: [all.en, all.de]}], steps: [unicode]}\n"
+        "tokenizer: {vocabulary_size: 500}\n",
+        encoding="utf-8",
+    )
+    prepare(tmp_path / "recipe.yaml")
+    report = json.loads((tmp_path / "prepared" / "report.json").read_text(encoding="utf-8"))
+    line, shift = report["corpora"][0]["shift"]
+    assert shift == -1
+    assert abs(line - 17_000) < 300
+    assert "from about line" in workflow.summary(tmp_path / "recipe.yaml")
+
+
 def test_keys_tell_pairs_apart():
     assert key_of("a", "b") != key_of("b", "a")
     assert key_of("ab", "") != key_of("a", "b")

@@ -16,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from dragoman.corpus import table
+from dragoman.corpus.alignment import Shift, find_shift
 from dragoman.corpus.cleaning import Pair, Step
 from dragoman.corpus.leakage import Leakage
+from dragoman.corpus.row import Reject, Row
 from dragoman.corpus.task import Task
 from dragoman.part import Choice, choose
 
@@ -32,6 +34,7 @@ SCHEMA = pa.schema(
     ]
 )
 _EXAMPLES = 3
+_WINDOW, _WINDOW_EVERY = 1_500, 15_000
 _EXAMPLE_LENGTH = 200
 
 
@@ -57,6 +60,8 @@ class CleanTask(Task):
     target: str
     steps: tuple[Choice, ...]
     leakage: Path | None
+    is_aligned_by_line: bool
+    """Two files that may have gone apart: look whether they have."""
     buckets: int
 
     def run(self) -> None:
@@ -78,7 +83,8 @@ class CleanTask(Task):
                 record["examples"].append([number, _shorten(source), _shorten(target)])
         batch = to_batch(kept)
         bucket_of = halves(batch["key"])[:, 0] % np.uint64(self.buckets)
-        counts = {"rows": len(rows), "kept": len(kept), "dropped": dropped}
+        shift = find_shift_in(rows) if self.is_aligned_by_line else None
+        counts = {"rows": len(rows), "kept": len(kept), "dropped": dropped, "shift": shift}
         table.write(self.result, table.scatter(batch, bucket_of, self.buckets), counts)
 
     def _steps(self) -> Iterator[Step]:
@@ -86,6 +92,30 @@ class CleanTask(Task):
             yield choose("corpus.step", choice, "corpus.steps", Step)(self.source, self.target)
         if self.leakage is not None:
             yield Leakage.load(self.leakage, self.source, self.target)
+
+
+def find_shift_in(rows: pa.Table) -> Shift | None:
+    """Look for the first line from which on the two files do not belong together.
+
+    Windows are looked at, not every row: the check costs as much as all steps together. Where a
+    window raises the alarm, the rows since the one before it say where it began.
+    """
+    for start in (*range(0, len(rows), _WINDOW_EVERY), max(0, len(rows) - _WINDOW)):
+        if find_shift(_lines(rows.slice(start, _WINDOW))) is not None:
+            before = max(0, start - _WINDOW_EVERY)
+            return find_shift(_lines(rows.slice(before, start + _WINDOW - before)))
+    return None
+
+
+def _lines(rows: pa.Table) -> Iterator[Row | Reject]:
+    """Give every line, also those that could not be read."""
+    expected = 0
+    columns = (rows[name].to_pylist() for name in ("number", "source", "target"))
+    for number, source, target in zip(*columns, strict=True):
+        for missing in range(expected or number, number):
+            yield Reject(missing, "unreadable")
+        yield Row(number, source, target)
+        expected = number + 1
 
 
 def _apply(steps: Sequence[Step], pair: Pair) -> Pair | str:

@@ -173,7 +173,7 @@ class Preparation:
         steps = [step.model_dump() for step in settings.steps]
         tasks: list[Task] = []
         self.clean_files = [[] for _ in self.corpora]
-        for origin, _, folder in training:
+        for origin, corpus, folder in training:
             key = _key([folder.name, origin, steps, languages.model_dump(), leakage_key, buckets])
             for chunk in chunks_of(folder):
                 task = CleanTask(
@@ -184,6 +184,7 @@ class Preparation:
                     target=languages.target,
                     steps=settings.steps,
                     leakage=leakage,
+                    is_aligned_by_line=len(corpus.files) > 1,
                     buckets=buckets,
                 )
                 tasks.append(task)

@@ -54,8 +54,11 @@ def _corpora(preparation: Preparation) -> Iterator[dict[str, Any]]:
         dropped = Counter({f"unreadable: {why}": n for why, n in read["rejects"].items()})
         lines = {f"unreadable: {why}": at for why, at in read["rejected_lines"].items()}
         examples: dict[str, list[Any]] = {}
+        shifts = []
         for path in preparation.clean_files[origin]:
-            for reason, record in table.counts(path)["dropped"].items():
+            counts = table.counts(path)
+            shifts += [counts["shift"]] if counts["shift"] else []
+            for reason, record in counts["dropped"].items():
                 dropped[reason] += record["count"]
                 seen = examples.setdefault(reason, [])
                 seen += record["examples"][: _EXAMPLES - len(seen)]
@@ -68,6 +71,7 @@ def _corpora(preparation: Preparation) -> Iterator[dict[str, Any]]:
         else:
             found["kept"] = read["rows"] - sum(dropped.values())
         found |= {"dropped": dict(dropped), "examples": examples, "lines": lines}
+        found["shift"] = shifts[0] if shifts else None
         if found["rows"] != found["kept"] + sum(dropped.values()):
             raise LostRowsError(
                 f"{corpus.name}: {found['rows']} rows came in, {found['kept']} were kept and "

@@ -82,7 +82,19 @@ def _figures(report: dict[str, Any]) -> str:
 
 def advice(report: dict[str, Any]) -> list[str]:
     """Say what a person should look at, most pressing first."""
-    return [*_lost(report), *_foreign(report), *_unlearnable(report)]
+    return [*_shifted(report), *_lost(report), *_foreign(report), *_unlearnable(report)]
+
+
+def _shifted(report: dict[str, Any]) -> Iterator[str]:
+    for corpus in report["corpora"]:
+        if corpus["shift"]:
+            line, places = corpus["shift"]
+            way = "further down" if places > 0 else "further up"
+            yield (
+                f"{corpus['name']}: from about line {line:,} on, a source line seems to belong to "
+                f"the target line {abs(places)} {way}. Look there for a line that is missing or "
+                "was cut in two."
+            )
 
 
 def _lost(report: dict[str, Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dragoman.tokenizer.words import Listed
+from dragoman.tokenizer.listed import Listed
 
 
 class Characters(Listed):

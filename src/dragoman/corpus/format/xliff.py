@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dragoman.corpus.files import check_files
-from dragoman.corpus.format.tmx import (
+from dragoman.corpus.reader import Reader
+from dragoman.corpus.row import Reject, Row
+from dragoman.corpus.xml import (
     UNDEFINED_ENTITY,
     UNIT_TOO_LONG,
     first_child,
@@ -29,8 +31,6 @@ from dragoman.corpus.format.tmx import (
     read_units,
     text_of,
 )
-from dragoman.corpus.reader import Reader
-from dragoman.corpus.row import Reject, Row
 from dragoman.errors import DataError
 
 _UNTRANSLATED = frozenset({"new", "needs-translation", "initial"})
