@@ -9,7 +9,7 @@ from pathlib import Path
 from dragoman import workflow
 from dragoman.corpus import pipeline
 
-pipeline.CHUNK_ROWS, pipeline.BUCKET_ROWS = 300, 500
+pipeline.CHUNK_ROWS, pipeline.BUCKET_ROWS = (300, 300), 500
 
 if __name__ == "__main__":
     cluster = sys.argv[3] if len(sys.argv) > 3 else ""

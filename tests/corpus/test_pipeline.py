@@ -69,7 +69,7 @@ def write_corpus(folder, count=1500, seed=1):
 @pytest.fixture
 def small_tasks(monkeypatch):
     """Many small tasks, where a real corpus of this size would be one."""
-    monkeypatch.setattr(pipeline, "CHUNK_ROWS", 300)
+    monkeypatch.setattr(pipeline, "CHUNK_ROWS", (300, 300))
     monkeypatch.setattr(pipeline, "BUCKET_ROWS", 500)
 
 

@@ -68,20 +68,21 @@ class CleanTask(Task):
         """Clean."""
         steps = list(self._steps())
         rows = table.read(self.chunk)
-        kept: list[tuple[bytes, int, int, str, str]] = []
+        numbers: list[int] = []
+        kept: list[Pair] = []
         dropped: dict[str, dict[str, Any]] = {}
         columns = (rows[name].to_pylist() for name in ("number", "source", "target"))
         for number, source, target in zip(*columns, strict=True):
             pair = _apply(steps, Pair(source, target))
             if isinstance(pair, Pair):
-                key = key_of(*pair)
-                kept.append((key, self.origin, number, pair.source, pair.target))
+                numbers.append(number)
+                kept.append(pair)
                 continue
             record = dropped.setdefault(pair, {"count": 0, "examples": []})
             record["count"] += 1
             if len(record["examples"]) < _EXAMPLES:
                 record["examples"].append([number, _shorten(source), _shorten(target)])
-        batch = to_batch(kept)
+        batch = to_batch(self.origin, numbers, kept)
         bucket_of = halves(batch["key"])[:, 0] % np.uint64(self.buckets)
         shift = find_shift_in(rows) if self.is_aligned_by_line else None
         counts = {"rows": len(rows), "kept": len(kept), "dropped": dropped, "shift": shift}
@@ -131,8 +132,15 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _EXAMPLE_LENGTH else text[: _EXAMPLE_LENGTH - 1] + "…"
 
 
-def to_batch(rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Lay rows of the schema down as one batch."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMA)
-    arrays = [pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+def to_batch(origin: int, numbers: Sequence[int], pairs: Sequence[Pair]) -> pa.RecordBatch:
+    """Lay the pairs of one corpus down with their keys."""
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array([key_of(*pair) for pair in pairs], SCHEMA.field("key").type),
+            pa.array(np.full(len(pairs), origin, dtype=np.int32)),
+            pa.array(numbers, pa.int64()),
+            pa.array([pair.source for pair in pairs], pa.string()),
+            pa.array([pair.target for pair in pairs], pa.string()),
+        ],
+        schema=SCHEMA,
+    )

@@ -41,7 +41,9 @@ from dragoman.tokenizer.folder import tokenizer_class
 
 VERSION = 1
 """Of the stages' code: raise it when a stage would write other bytes for the same settings."""
-CHUNK_ROWS = 100_000
+CHUNK_ROWS = (20_000, 1_000_000)
+"""The least and the most. A cleaned chunk holds a batch for each bucket: small chunks keep all
+workers busy to the end, large ones keep those batches from becoming crumbs."""
 BUCKET_ROWS = 500_000
 _COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
@@ -126,10 +128,13 @@ class Preparation:
     def _read(self) -> Iterator[Progress]:
         fingerprints = _Fingerprints(self.work / "fingerprints.json")
         languages = self.recipe.languages
+        size = sum(path.stat().st_size for corpus in self.corpora for path in corpus.files)
+        # Chunks and buckets both grow with the root: neither becomes too many.
+        chunk_rows = min(max(CHUNK_ROWS[0], round(size**0.5)), CHUNK_ROWS[1])
         tasks = []
         for corpus in self.corpora:
             contents = [fingerprints.of(path) for path in corpus.files]
-            settings = [contents, corpus.format.model_dump(), languages.model_dump(), CHUNK_ROWS]
+            settings = [contents, corpus.format.model_dump(), languages.model_dump(), chunk_rows]
             folder = self.work / f"read-{_key(settings)}"
             tasks.append(
                 ReadTask(
@@ -138,7 +143,7 @@ class Preparation:
                     files=corpus.files,
                     source=languages.source,
                     target=languages.target,
-                    chunk_rows=CHUNK_ROWS,
+                    chunk_rows=chunk_rows,
                 )
             )
         fingerprints.save()
