@@ -6,6 +6,7 @@ that help answers at once.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ app = typer.Typer(
 corpus = typer.Typer(no_args_is_help=True, help="Look into corpora.")
 app.add_typer(corpus, name="corpus")
 
+_INPUT_OUTPUT = 74  # The exit code that systems have for it.
+
 
 def main() -> None:
     """Run the command; print our own errors as text, and end with their exit code."""
@@ -42,6 +45,12 @@ def main() -> None:
             raise
         typer.echo(f"dragoman: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if "--debug" in sys.argv or not error.strerror:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"dragoman: {where}{error.strerror}", err=True)
+        sys.exit(_INPUT_OUTPUT)
 
 
 def _print_version(is_wanted: bool) -> None:
@@ -139,8 +148,9 @@ def init(
     path, seen = workflow.init(folder, [source, target] if target else [source], languages, format)
     typer.echo(f"{seen.pairs:,} pairs, {seen.rejects:,} rows that cannot be read. The first:\n")
     for pair in seen.examples:
-        typer.echo(f"  {seen.source}  {pair.source}\n  {seen.target}  {pair.target}\n")
-    typer.echo(f"Wrote {path}. Read it, then type: dragoman prepare {path}")
+        lines = (f"  {seen.source}  {pair.source}", f"  {seen.target}  {pair.target}")
+        typer.echo("\n".join(map(_printable, lines)) + "\n")
+    typer.echo(f"Wrote {path}. Read it, then type: dragoman prepare {shlex.quote(str(path))}")
 
 
 @corpus.command("show")
@@ -156,7 +166,12 @@ def show_pairs(
         from dragoman import workflow
 
     for number, first, second in workflow.pairs(files, start, count, languages, format):
-        typer.echo(f"{number:>8}  {first}\n{'':>8}  {second}\n")
+        typer.echo(f"{number:>8}  {_printable(first)}\n{'':>8}  {_printable(second)}\n")
+
+
+def _printable(text: str) -> str:
+    """Text of a corpus may hold anything; a terminal obeys some of it."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 @contextmanager

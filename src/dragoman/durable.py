@@ -45,8 +45,11 @@ def new_folder(path: Path) -> Iterator[Path]:
         for file in temporary.iterdir():
             _flush(file)
         _flush(temporary)
-        if not path.exists():
+        try:
             temporary.rename(path)
+        except OSError:
+            if not path.exists():
+                raise
         _flush(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -56,6 +59,16 @@ def write_text(path: Path, text: str) -> None:
     """Write a text as it stands: UTF-8, its line ends untouched."""
     with new_file(path) as temporary:
         temporary.write_bytes(text.encode())
+
+
+def place(source: Path, path: Path) -> None:
+    """Put a finished file at a second place, by a link where the file system knows them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with new_file(path) as temporary:
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
 
 
 def sha256(path: Path) -> str:

@@ -112,6 +112,11 @@ def known(kind: str, *also: str) -> AfterValidator:
 
 def choose(kind: str, choice: Choice, path: str, interface: type[Interface]) -> Chosen[Interface]:
     """Import the class that a choice names and check its options, or say all that is wrong."""
+    if not _NAME.fullmatch(choice.name) or (
+        "." not in choice.name and choice.name not in names(kind)
+    ):
+        advice = suggest(choice.name, names(kind))
+        raise RecipeError([Mistake(path, f"no part is called {choice.name!r}; {advice}")])
     cls = _import(kind, choice, path, interface)
     schema = _options_of(cls)
     try:

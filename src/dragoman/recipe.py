@@ -67,9 +67,7 @@ class CorpusRecipe(Section):
     train: tuple[CorpusFiles, ...] = Field((), description="to learn from")
     development: tuple[CorpusFiles, ...] = Field((), description="to watch learning by")
     test: tuple[CorpusFiles, ...] = Field((), description="to be judged by")
-    held_out: Annotated[int, Field(ge=0)] = Field(
-        1000, description="pairs taken for what is not given"
-    )
+    held_out: Annotated[int, Field(ge=0)] = Field(1000, description="about, for each set not given")
     steps: Steps = Field(STEPS, description="of cleaning, in their order")
     duplicates: Literal["keep", "exact", "near"] = Field("exact", description="which are dropped")
     longest: Count = Field(256, description="tokens on a side; more: left out")
@@ -147,7 +145,7 @@ class Recipe(Section):
     tokenizer: TokenizerRecipe = TokenizerRecipe()
     model: ModelRecipe = ModelRecipe()
     decoding: DecodingRecipe = DecodingRecipe()
-    seed: Annotated[int, Field(ge=0)] = Field(1, description="of all chance")
+    seed: Annotated[int, Field(ge=0, lt=2**64)] = Field(1, description="of all chance")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Recipe:

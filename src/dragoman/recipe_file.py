@@ -84,8 +84,10 @@ def _read(source: str | Path) -> _Written:
     try:
         return _read_text(path.read_text(encoding="utf-8-sig"), path.name)
     except FileNotFoundError:
-        advice = suggest(str(source), preset_names())
-        what = f"no file and no preset is called {str(source)!r}; among the presets, {advice}"
+        what = f"no file is called {str(source)!r}"
+        if isinstance(source, str):
+            advice = suggest(source, preset_names())
+            what = f"no file and no preset is called {source!r}; among the presets, {advice}"
     except IsADirectoryError:
         what = f"{str(source)!r} is a folder, expected a YAML file"
     except UnicodeDecodeError as error:
@@ -113,6 +115,9 @@ def _read_text(text: str, name: str, below: str = "") -> _Written:
     written = _Written()
     try:
         node = yaml.compose(text, Loader=yaml.BaseLoader)
+    except RecursionError:
+        written.mistakes.append(Mistake(below, "nested too deeply to be a recipe", name))
+        return written
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{name}, line {mark.line + 1}" if mark and not below else name

@@ -23,7 +23,7 @@ _EXPECTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "string_type": "a text",
-    "missing": "a value",
+    "tuple_type": "a list, as [one, two]",
     "model_type": "a section with its settings below it",
     "model_attributes_type": "a section with its settings below it",
     "greater_than": "more than {gt:g}",
@@ -71,7 +71,10 @@ def _shorten(found: object) -> str:
 def _annotation_at(model: type[BaseModel], steps: list[str]) -> Any:
     annotation: Any = model
     for step in steps:
-        annotation = annotation.model_fields[step].annotation
+        if step.isdigit():  # A place in a list: what stands there is what the list is of.
+            annotation = get_args(annotation)[0]
+        else:
+            annotation = annotation.model_fields[step].annotation
     return annotation
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -18,7 +20,7 @@ from dragoman.corpus.pipeline import Preparation, Progress, guess_format
 from dragoman.corpus.reader import Reader
 from dragoman.corpus.report import gather
 from dragoman.corpus.report_html import advice, render
-from dragoman.corpus.row import Row
+from dragoman.corpus.row import Reject
 from dragoman.data.store import Prepared, Shard
 from dragoman.durable import write_text
 from dragoman.errors import DataError
@@ -42,7 +44,8 @@ def prepare(
     report = gather(preparation)
     text = json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     path = folder / "report.json"
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
+    is_there = path.exists() and (folder / "report.html").exists()
+    if not is_there or path.read_text(encoding="utf-8") != text:
         write_text(folder / "report.html", render(report))
         write_text(path, text)
     yield Progress("report", 1, 1)
@@ -50,7 +53,7 @@ def prepare(
 
 def summary(recipe: Path, overrides: Sequence[str] = ()) -> str:
     """Say in a few lines what a preparation came to, and where to look."""
-    folder = recipe.parent / load_recipe(recipe, overrides).corpus.folder
+    folder = recipe.resolve().parent / load_recipe(recipe, overrides).corpus.folder
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     sides = report["sides"]
     lines = [
@@ -58,16 +61,16 @@ def summary(recipe: Path, overrides: Sequence[str] = ()) -> str:
         f"{sides['test']:,} for test."
     ]
     lines += [f"! {each}" for each in advice(report)]
-    lines.append(f"Look at {folder / 'report.html'}")
+    lines.append(f"Look at {os.path.relpath(folder / 'report.html')}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def init(folder: Path, files: Sequence[Path], languages: str, format_: str) -> tuple[Path, Look]:
-    """Look at corpus files and write a recipe beside which nothing lies yet."""
+    """Look at corpus files and write a recipe for them; never over one that is there."""
     path = folder / "recipe.yaml"
     if path.exists():
         raise DataError(f"{path} exists already; remove it, or choose another folder")
-    source, _, target = languages.partition("-")
+    source, target = _language_pair(languages)
     seen = look([file.resolve() for file in files], source, target, format_ or None)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(path, write_recipe(seen, folder.resolve()))
@@ -79,17 +82,39 @@ def pairs(
 ) -> Iterator[tuple[int, str, str]]:
     """Give numbered pairs of a corpus file in any format, or of a prepared folder."""
     if len(files) == 1 and files[0].is_dir():
-        found: Iterator[tuple[int, str, str]] = _prepared_pairs(files[0])
-    else:
-        name = format_ or guess_format([[file] for file in files])
-        source, _, target = languages.partition("-")
-        reader = choose("corpus.format", Choice(name=name), "format", Reader)(source, target)
-        found = (
-            (row.number, row.source, row.target)
-            for row in reader.read(files)
-            if isinstance(row, Row)
+        yield from islice(_prepared_pairs(files[0]), start - 1, start - 1 + count)
+        return
+    name = format_ or guess_format([[file] for file in files])
+    reader = choose("corpus.format", Choice(name=name), "format", Reader)
+    rejects: Counter[str] = Counter()
+    shown = seen = 0
+    for row in reader(*_language_pair(languages)).read(files):
+        if isinstance(row, Reject):
+            rejects[row.reason] += 1
+            continue
+        seen += 1
+        if seen >= start:
+            yield row
+            shown += 1
+        if shown == count:
+            return
+    if not shown:
+        reasons = ", ".join(f"{reason} ({number:,})" for reason, number in rejects.most_common(3))
+        raise DataError(
+            f"there is no pair from number {start:,} on; {seen:,} can be read as {name}, "
+            f"rejected: {reasons or 'nothing'}. Name the languages with --languages, as en-de"
         )
-    yield from islice(found, start - 1, start - 1 + count)
+
+
+def _language_pair(text: str) -> tuple[str, str]:
+    """Read `en-de`, or `en:pt-BR` where a code has a region; nothing is nothing."""
+    if not text:
+        return "", ""
+    match = re.fullmatch(r"([a-zA-Z]{2,3})-([a-zA-Z]{2,3})|([\w-]{2,}):([\w-]{2,})", text)
+    if match is None:
+        raise DataError(f"found --languages {text!r}, expected en-de, or en:pt-BR with a region")
+    source, target = (each for each in match.groups() if each)
+    return source, target
 
 
 def _prepared_pairs(folder: Path) -> Iterator[tuple[int, str, str]]:

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 from dragoman import workflow
-from dragoman.corpus import demo, pipeline, table
+from dragoman.corpus import demo, leakage, pipeline, table
 from dragoman.corpus.clean import key_of
 from dragoman.corpus.cleaning import Pair
 from dragoman.data.sampler import Place, Sampler
 from dragoman.data.store import Prepared, Shard
-from dragoman.durable import sha256
-from dragoman.errors import RecipeError
+from dragoman.durable import new_folder, sha256
+from dragoman.errors import DataError, RecipeError
 from dragoman.recipe_file import load_recipe
 from dragoman.tokenizer.folder import load_tokenizer
 from shared_data import shared_data
@@ -162,6 +162,7 @@ def test_it_gives_what_a_plain_loop_gives(tmp_path, small_tasks):
     assert not set(trained) & held
 
 
+@pytest.mark.slow
 def test_all_translations_of_a_sentence_stay_on_one_side(tmp_path, small_tasks):
     recipe = write_corpus(tmp_path)
     with (tmp_path / "extra.tsv").open("a", encoding="utf-8") as file:
@@ -181,6 +182,7 @@ def test_all_translations_of_a_sentence_stay_on_one_side(tmp_path, small_tasks):
         assert not one & other
 
 
+@pytest.mark.slow
 def test_what_will_be_tested_is_not_trained_on(tmp_path, small_tasks):
     recipe = write_corpus(tmp_path)
     pairs = [(item.source, item.target) for item in demo.items(1, 1500, "train")][:80]
@@ -365,6 +367,7 @@ def test_what_is_missing_is_told_all_at_once(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_near_duplicates_leave_and_others_stay(tmp_path, small_tasks):
     chance = random.Random(5)
     words = ["".join(chance.choices("abcdefghij", k=6)) for _ in range(400)]
@@ -391,6 +394,7 @@ def test_near_duplicates_leave_and_others_stay(tmp_path, small_tasks):
     assert set(base) <= kept
 
 
+@pytest.mark.slow
 def test_lines_that_have_gone_apart_are_told(tmp_path):
     pairs = [(item.source, item.target) for item in demo.items(3, 20_000, "train")]
     sources, targets = (list(side) for side in zip(*pairs, strict=True))
@@ -410,6 +414,111 @@ def test_lines_that_have_gone_apart_are_told(tmp_path):
     assert shift == -1
     assert abs(line - 17_000) < 300
     assert "from about line" in workflow.summary(tmp_path / "recipe.yaml")
+
+
+@pytest.fixture
+def tiny_corpus(tmp_path):
+    """A folder with an awkward name, and a recipe for a few hundred pairs in it."""
+    folder = tmp_path / "a [b] ü"
+    demo.write(folder, 1, {"train": 300, "development": 20})
+    (folder / "recipe.yaml").write_text(
+        "languages: {source: en, target: de}\n"
+        "corpus:\n"
+        "  train: [{files: [train.en, train.de]}]\n"
+        "  development: [{files: [development.en, development.de]}]\n"
+        "  steps: [unicode]\n"
+        "tokenizer: {vocabulary_size: 400}\n",
+        encoding="utf-8",
+    )
+    return folder / "recipe.yaml"
+
+
+def test_another_tokenizer_takes_the_place_of_the_old_one(tiny_corpus):
+    folder = prepare(tiny_corpus)
+    sources = {source for source, _ in texts_of(folder)}
+    prepare(tiny_corpus, "tokenizer.kind=characters")
+    assert [path.name for path in (folder / "tokenizer" / "source").iterdir()] == [
+        "characters.json"
+    ]
+    assert {source for source, _ in texts_of(folder)} == sources
+
+
+def test_what_was_changed_or_lost_is_published_again(tiny_corpus):
+    folder = prepare(tiny_corpus)
+    before = published(folder)
+    for name in ("train-00000.arrow", "report.html", "test.source"):
+        (folder / name).unlink()
+    prepare(tiny_corpus)
+    assert published(folder) == before
+    text = (tiny_corpus.parent / "development.en").read_text(encoding="utf-8")
+    (tiny_corpus.parent / "development.en").write_text("A new line.\n" + text.partition("\n")[2])
+    prepare(tiny_corpus)
+    assert (folder / "development.source").read_text().startswith("A new line.\n")
+
+
+def test_what_is_not_ours_is_left_alone(tiny_corpus):
+    folder = prepare(tiny_corpus)
+    (folder / "train-mine.arrow").write_text("mine")
+    prepare(tiny_corpus, "seed=5")
+    assert (folder / "train-mine.arrow").read_text() == "mine"
+    with pytest.raises(RecipeError, match="a folder of its own"):
+        prepare(tiny_corpus, "corpus.folder=.")
+
+
+def test_a_link_to_a_recipe_is_the_recipe(tiny_corpus, tmp_path):
+    (tmp_path / "link").mkdir()
+    link = tmp_path / "link" / "recipe.yaml"
+    link.symlink_to(tiny_corpus)
+    list(workflow.prepare(link, workers=1))
+    assert "pairs to train on" in workflow.summary(link)
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "what"),
+    [
+        ("corpus.train=[{fils: [a]}]", "corpus.train.0.fils", "did you mean 'files'?"),
+        ("corpus.train=[{files: a.en}]", "corpus.train.0.files", "expected a list, as [one, two]"),
+        ("corpus.steps=[{name: length, longest: x}]", "corpus.steps.0.longest", "whole number"),
+        ("corpus.train=[{files: [.]}]", "corpus.train.0.files", "is a folder"),
+        ("seed=18446744073709551616", "seed", "expected less than"),
+    ],
+)
+def test_mistakes_are_told_with_their_place_before_any_work(tiny_corpus, override, path, what):
+    with pytest.raises(RecipeError) as caught:
+        prepare(tiny_corpus, override)
+    assert [
+        (each.path, what in each.what) for each in caught.value.mistakes if what in each.what
+    ] == [(path, True)]
+    assert not (tiny_corpus.parent / "prepared").exists()
+
+
+def test_a_corpus_of_which_nothing_is_left_says_why(tiny_corpus):
+    with pytest.raises(DataError, match=r"no pair is left to train on. Dropped: too short \(300\)"):
+        prepare(tiny_corpus, "corpus.steps=[{name: length, shortest: 90}]")
+
+
+def test_a_test_set_leaks_however_it_is_composed():
+    decomposed, composed = "Vo\u0308gel fliegen hoch", "V\u00f6gel fliegen hoch"
+    assert leakage._mark(decomposed) == leakage._mark(composed) != b""
+
+
+def test_the_first_to_finish_a_folder_stays(tmp_path):
+    with new_folder(tmp_path / "result") as mine:
+        (mine / "file").write_text("second")
+        with new_folder(tmp_path / "result") as other:
+            (other / "file").write_text("first")
+    assert (tmp_path / "result" / "file").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_the_same_text_named_twice_is_read_once_and_dropped_once(tiny_corpus):
+    folder = prepare(
+        tiny_corpus,
+        "corpus.train=[{files: [train.en, train.de]}, {files: [train.en, train.de]}]",
+        workers=2,
+    )
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert [each["dropped"] for each in report["corpora"][:2]] == [{}, {"exact duplicate": 300}]
 
 
 def test_keys_tell_pairs_apart():

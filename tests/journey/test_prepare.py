@@ -85,3 +85,42 @@ def test_unequal_files_are_told_with_the_first_line_that_is_alone(text):
     done = dragoman("prepare", "recipe.yaml", "--workers", "1", cwd=text)
     assert done.returncode == 3, done.stderr
     assert "2001" in done.stderr.replace(",", "")
+
+
+def test_languages_are_read_as_they_are_meant(text):
+    shown = dragoman("corpus", "show", "train.en", "train.de", "--languages", "zh-CN-en", cwd=text)
+    assert shown.returncode == 3
+    assert "expected en-de, or en:pt-BR" in shown.stderr
+
+
+def test_a_file_without_the_languages_says_so(tmp_path):
+    unit = "<tu><tuv xml:lang='fr'><seg>un</seg></tuv><tuv xml:lang='it'><seg>uno</seg></tuv></tu>"
+    (tmp_path / "fr.tmx").write_text(
+        f"<tmx version='1.4'><header/><body>{unit}</body></tmx>", encoding="utf-8"
+    )
+    shown = dragoman("corpus", "show", "fr.tmx", cwd=tmp_path)
+    assert shown.returncode == 3
+    assert "no en segment (1)" in shown.stderr
+    shown = dragoman("corpus", "show", "fr.tmx", "--languages", "fr-it", cwd=tmp_path)
+    assert shown.stdout == "       1  un\n          uno\n\n"
+
+
+def test_a_terminal_is_not_steered_by_a_corpus(tmp_path):
+    (tmp_path / "x.tsv").write_text("a \x1b]0;gotcha\x07 b\tc\n", encoding="utf-8")
+    shown = dragoman("corpus", "show", "x.tsv", cwd=tmp_path)
+    assert "\x1b" not in shown.stdout
+    assert "gotcha" in shown.stdout
+
+
+def test_what_the_system_refuses_is_told_without_a_trace(text):
+    (text / "file").write_text("x")
+    begun = dragoman("init", "file", "--source", "train.en", "--target", "train.de", cwd=text)
+    assert begun.returncode == 74
+    assert "Traceback" not in begun.stderr
+    assert "file" in begun.stderr
+
+
+def test_prepare_wants_a_file(tmp_path):
+    done = dragoman("prepare", "tiny", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no file is called 'tiny'" in done.stderr

@@ -35,17 +35,20 @@ def use_cluster(address: str) -> None:
 
 def run(tasks: Sequence[Task], workers: int) -> Iterator[Task]:
     """Run the tasks that are not done yet; give each one as it is done."""
-    waiting = [task for task in tasks if not task.is_done()]
-    yield from (task for task in tasks if task.is_done())
+    # One for each result: files of the same content are read once.
+    by_result = {str(task.result): task for task in tasks}
+    waiting = [task for task in by_result.values() if not task.is_done()]
+    yield from (task for task in by_result.values() if task not in waiting)
     if not waiting:
         return
     worker = _worker(min(workers, len(waiting)))
     frame = daft.from_pydict({"task": [task.model_dump_json() for task in waiting]})
-    by_result = {str(task.result): task for task in waiting}
     for row in frame.select(worker.run(frame["task"]).alias("answer")).iter_rows():
         answer = json.loads(str(row["answer"]))
         if answer["failure"]:
-            raise DataError(answer["failure"])
+            error = DataError(answer["failure"])
+            error.exit_code = answer["exit_code"]
+            raise error
         yield by_result[answer["result"]]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
+from unicodedata import normalize
 
 from dragoman.corpus.cleaning import Pair, Step
 from dragoman.durable import new_file
@@ -54,7 +55,7 @@ class Leakage(Step):
 
 
 def _mark(text: str) -> bytes:
-    letters = "".join(filter(str.isalnum, text.casefold()))
+    letters = "".join(filter(str.isalnum, normalize("NFKC", text).casefold()))
     if len(letters) < _TRIVIAL:
         return b""
     return hashlib.blake2b(letters.encode(), digest_size=_HASH_BYTES).digest()

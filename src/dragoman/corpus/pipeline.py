@@ -13,9 +13,11 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-import os
+import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -24,16 +26,17 @@ from pydantic import Field, TypeAdapter
 from dragoman import part
 from dragoman.corpus import engine, table
 from dragoman.corpus.clean import CleanTask
-from dragoman.corpus.cleaning import Pair
+from dragoman.corpus.cleaning import Pair, Step
 from dragoman.corpus.deduplicate import ExactTask, NearTask, SignTask
 from dragoman.corpus.encode import EncodeTask
+from dragoman.corpus.files import COMPRESSIONS
 from dragoman.corpus.leakage import Leakage
 from dragoman.corpus.read import ReadTask, chunks_of
 from dragoman.corpus.reader import Reader
 from dragoman.corpus.split import SIDES, SplitTask
 from dragoman.corpus.task import Task
 from dragoman.data.store import FORMAT, MANIFEST, shard_counts
-from dragoman.durable import new_folder, sha256, write_text
+from dragoman.durable import new_folder, place, sha256, write_text
 from dragoman.errors import DataError, DragomanError, Mistake, RecipeError
 from dragoman.part import Choice, choose
 from dragoman.recipe import CorpusFiles, Recipe
@@ -45,7 +48,6 @@ CHUNK_ROWS = (20_000, 1_000_000)
 """The least and the most. A cleaned chunk holds a batch for each bucket: small chunks keep all
 workers busy to the end, large ones keep those batches from becoming crumbs."""
 BUCKET_ROWS = 500_000
-_COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 _TASK: TypeAdapter[Task] = TypeAdapter(
     Annotated[
@@ -62,13 +64,13 @@ def run_task(text: str) -> str:
     exception would come back wrapped in the engine's own.
     """
     task = _TASK.validate_json(text)
-    failure = ""
+    failure, exit_code = "", 0
     try:
         if not task.is_done():
             task.run()
     except DragomanError as error:
-        failure = str(error)
-    return json.dumps({"result": str(task.result), "failure": failure})
+        failure, exit_code = str(error), error.exit_code
+    return json.dumps({"result": str(task.result), "failure": failure, "exit_code": exit_code})
 
 
 class Progress(NamedTuple):
@@ -130,11 +132,13 @@ class Preparation:
         languages = self.recipe.languages
         size = sum(path.stat().st_size for corpus in self.corpora for path in corpus.files)
         # Chunks and buckets both grow with the root: neither becomes too many.
-        chunk_rows = min(max(CHUNK_ROWS[0], round(size**0.5)), CHUNK_ROWS[1])
+        # A power of two, so that a little more text does not cut everything anew.
+        root = 1 << (round(size**0.5) - 1).bit_length()
+        chunk_rows = min(max(CHUNK_ROWS[0], root), CHUNK_ROWS[1])
         tasks = []
         for corpus in self.corpora:
             contents = [fingerprints.of(path) for path in corpus.files]
-            settings = [contents, corpus.format.model_dump(), languages.model_dump(), chunk_rows]
+            settings = [contents, _part_key(corpus.format), languages.model_dump(), chunk_rows]
             folder = self.work / f"read-{_key(settings)}"
             tasks.append(
                 ReadTask(
@@ -175,7 +179,7 @@ class Preparation:
         ]
         rows = sum(table.counts(chunks_of(folder)[-1])["rows"] for _, _, folder in training)
         buckets = max(1, -(-rows // BUCKET_ROWS))
-        steps = [step.model_dump() for step in settings.steps]
+        steps = [_part_key(step) for step in settings.steps]
         tasks: list[Task] = []
         self.clean_files = [[] for _ in self.corpora]
         for origin, corpus, folder in training:
@@ -252,6 +256,22 @@ class Preparation:
         ]
         yield from self._run("split", tasks)
         self.split_files = [task.result for task in tasks]
+        if not any(table.counts(path)["sides"]["train"] for path in self.split_files):
+            raise DataError(self._why_nothing_is_left())
+
+    def _why_nothing_is_left(self) -> str:
+        reasons: Counter[str] = Counter()
+        for folder in self.read_folders:
+            reasons.update(table.counts(chunks_of(folder)[-1])["rejects"])
+        for path in (path for files in self.clean_files for path in files):
+            dropped = table.counts(path)["dropped"]
+            reasons.update({reason: record["count"] for reason, record in dropped.items()})
+        listed = ", ".join(f"{reason} ({count:,})" for reason, count in reasons.most_common(5))
+        return (
+            f"no pair is left to train on. Dropped: {listed or 'nothing, the files are empty'}. "
+            "Are the files, their order and the languages right? Steps that are too strict can be "
+            "left out of corpus.steps."
+        )
 
     def _learn_tokenizer(self) -> Iterator[Progress]:
         settings = self.recipe.tokenizer
@@ -304,15 +324,22 @@ class Preparation:
         """Put the results into the prepared folder; the manifest comes last and makes it whole."""
         assert self.tokenizers is not None
         counted = [shard_counts(path) for path in self.shards]
-        train = [
-            {"file": path.name, "sha256": sha256(path), **counts}
-            for path, counts in zip(self.shards, counted, strict=True)
-        ]
+        finished = {path.name: path for path in self.shards}
+        for side, folder in zip(("source", "target"), self.tokenizers, strict=True):
+            finished |= {f"tokenizer/{side}/{file.name}": file for file in folder.iterdir()}
+        texts = self._texts()
         manifest = {
             "format": FORMAT,
             "languages": self.recipe.languages.model_dump(),
             "recipe_sha256": _key([self.recipe.model_dump()], 64),
-            "train": train,
+            "train": [
+                {"file": path.name, "sha256": sha256(path), **counts}
+                for path, counts in zip(self.shards, counted, strict=True)
+            ],
+            "files": {
+                name: sha256(path) for name, path in finished.items() if name.startswith("tok")
+            }
+            | {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()},
             "origins": {
                 str(number): sum(counts["origins"].get(str(number), 0) for counts in counted)
                 for number in range(len(self.corpora))
@@ -322,25 +349,39 @@ class Preparation:
         }
         text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         published = self.folder / MANIFEST
-        if published.exists() and published.read_text(encoding="utf-8") == text:
+        is_there = all((self.folder / name).exists() for name in (*finished, *texts))
+        if is_there and published.exists() and published.read_text(encoding="utf-8") == text:
             return
-        published.unlink(missing_ok=True)
-        for old in self.folder.glob("train-*.arrow"):
-            old.unlink()
-        for path in self.shards:
-            os.link(path, self.folder / path.name)
-        for name, place in zip(("source", "target"), self.tokenizers, strict=True):
-            for file in place.iterdir():
-                target = self.folder / "tokenizer" / name / file.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.unlink(missing_ok=True)
-                os.link(file, target)
+        self._withdraw(published)
+        for name, path in finished.items():
+            place(path, self.folder / name)
+        for name, content in texts.items():
+            write_text(self.folder / name, content)
+        write_text(published, text)
+
+    def _withdraw(self, published: Path) -> None:
+        """Take away what an earlier run has published, and nothing else; the manifest first."""
+        if not published.exists():
+            return
+        try:
+            old = json.loads(published.read_text(encoding="utf-8"))
+            shards = [shard["file"] for shard in old["train"]]
+        except (ValueError, KeyError, TypeError):
+            shards = []
+        published.unlink()
+        for name in shards:
+            (self.folder / Path(name).name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / "tokenizer", ignore_errors=True)
+
+    def _texts(self) -> dict[str, str]:
+        """Lay the development and test sets out, one sentence a line."""
+        found = {}
         for side in SIDES[1:]:
             pairs = list(self.held_out(side))
             for index, language in enumerate(("source", "target")):
                 lines = "".join(f"{_one_line(pair[index])}\n" for pair in pairs)
-                write_text(self.folder / f"{side}.{language}", lines)
-        write_text(published, text)
+                found[f"{side}.{language}"] = lines
+        return found
 
     def held_out(self, side: str) -> Iterator[Pair]:
         """The pairs of the development or the test set."""
@@ -358,46 +399,68 @@ class Preparation:
 
 
 def find_corpora(recipe: Recipe, home: Path) -> list[Corpus]:
-    """Find the files that a recipe names, in an order that no file system decides."""
+    """Find the files and parts that a recipe names, in an order that no file system decides."""
     mistakes = [
         Mistake(f"languages.{side}", "missing; expected a language code, as en")
         for side in ("source", "target")
         if not getattr(recipe.languages, side)
     ]
+    if (home / recipe.corpus.folder).resolve() == home.resolve():
+        what = "expected a folder of its own: what was prepared before is replaced"
+        mistakes.append(Mistake("corpus.folder", what))
     if not recipe.corpus.train:
         mistakes.append(Mistake("corpus.train", "missing; expected at least one corpus"))
+    for number, step in enumerate(recipe.corpus.steps):
+        try:
+            choose("corpus.step", step, f"corpus.steps.{number}", Step)
+        except RecipeError as error:
+            mistakes += error.mistakes
     corpora: list[Corpus] = []
     for side in SIDES:
         entries: tuple[CorpusFiles, ...] = getattr(recipe.corpus, side)
         for number, entry in enumerate(entries):
+            path = f"corpus.{side}.{number}"
             try:
-                corpora += _expand(entry, side, home)
+                corpora += _expand(entry, side, home, path)
+            except RecipeError as error:
+                mistakes += error.mistakes
             except DataError as error:
-                mistakes.append(Mistake(f"corpus.{side}.{number}.files", str(error)))
+                mistakes.append(Mistake(f"{path}.files", str(error)))
     if mistakes:
         raise RecipeError(mistakes)
     return corpora
 
 
-def _expand(entry: CorpusFiles, side: str, home: Path) -> Iterator[Corpus]:
-    columns = []
-    for pattern in entry.files:
-        found = sorted(glob.glob(str(home / pattern)))
-        if not found:
-            raise DataError(f"no file {pattern!r} in the folder of the recipe")
-        columns.append([Path(path) for path in found])
+def _expand(entry: CorpusFiles, side: str, home: Path, path: str) -> Iterator[Corpus]:
+    columns = [_find(pattern, home) for pattern in entry.files]
     format_ = entry.format if entry.format.name != "auto" else Choice(name=guess_format(columns))
-    wanted = choose("corpus.format", format_, "corpus.format", Reader).cls.files
+    wanted = choose("corpus.format", format_, f"{path}.format", Reader).cls.files
     if len(columns) != wanted:
-        raise DataError(
-            f"{format_.name} reads {wanted} file(s) together, found {len(columns)}: {entry.files}"
-        )
+        listed = ", ".join(entry.files)
+        raise DataError(f"{format_.name} reads {wanted} file(s) together, found: {listed}")
     if len({len(column) for column in columns}) != 1:
         counts = " and ".join(str(len(column)) for column in columns)
-        raise DataError(f"{entry.files} match {counts} files; each needs its partner")
+        raise DataError(f"the patterns match {counts} files; each needs its partner")
     for files in zip(*columns, strict=True):
-        name = " + ".join(_name(path, home) for path in files)
+        name = " + ".join(_name(file, home) for file in files)
         yield Corpus(name, side, files, format_, entry.weight)
+
+
+def _find(pattern: str, home: Path) -> list[Path]:
+    """Find the files of a name, which may be a pattern; a file of that very name comes first."""
+    literal = home / pattern
+    if literal.is_dir():
+        raise DataError(
+            f"{pattern!r} is a folder, expected a file, or a pattern as {pattern}/*.tsv"
+        )
+    found = (
+        [literal]
+        if literal.exists()
+        else sorted(home / name for name in glob.glob(pattern, root_dir=home))
+    )
+    if not found:
+        raise DataError(f"no file {pattern!r} in the folder of the recipe")
+    return found
 
 
 def _name(path: Path, home: Path) -> str:
@@ -409,7 +472,7 @@ def guess_format(columns: Sequence[Sequence[Path]]) -> str:
     if len(columns) == 2:
         return "lines"
     path = columns[0][0]
-    bare = path.with_suffix("") if path.suffix in _COMPRESSIONS else path
+    bare = path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
     for name in part.names("corpus.format"):
         cls = choose("corpus.format", Choice(name=name), "corpus.format", Reader).cls
         if bare.suffix.lower() in cls.endings:
@@ -454,6 +517,13 @@ class _Fingerprints:
 def _key(parts: Sequence[Any], length: int = 16) -> str:
     text = json.dumps([VERSION, *parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def _part_key(choice: Choice) -> Any:
+    """What a part depends on: its name and options, and its text where it is not ours."""
+    spec = find_spec(choice.name) if "." in choice.name else None
+    own = sha256(Path(spec.origin)) if spec and spec.origin else None
+    return [choice.model_dump(), own]
 
 
 def _one_line(text: str) -> str:

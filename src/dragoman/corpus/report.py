@@ -33,12 +33,14 @@ class LostRowsError(DragomanError):
 def gather(preparation: Preparation) -> dict[str, Any]:
     """Collect everything a person needs to judge the corpus."""
     corpora = list(_corpora(preparation))
+    detected = _detected(preparation)
     return {
         "languages": preparation.recipe.languages.model_dump(),
         "corpora": corpora,
         "sides": _sides(preparation),
         "statistics": _statistics(preparation),
-        "detected": _detected(preparation),
+        "detected": detected,
+        "foreign": _foreign(preparation, detected),
         "vocabulary": _vocabulary(preparation),
         "samples": [list(pair) for pair in _sample(preparation, _SHOWN_PAIRS)],
     }
@@ -127,6 +129,19 @@ def _detected(preparation: Preparation) -> dict[str, dict[str, int]]:
     return {side: dict(counter.most_common(8)) for side, counter in found.items()}
 
 
+def _foreign(preparation: Preparation, detected: dict[str, dict[str, int]]) -> dict[str, int]:
+    """Count what the detector takes for a language that is not the one expected, nor near it."""
+    from dragoman.corpus.step.language import UNSURE, accepted_codes  # noqa: PLC0415  (as above)
+
+    languages = preparation.recipe.languages.model_dump()
+    found = {}
+    for side, counter in detected.items():
+        expected = accepted_codes(languages[side])
+        foreign = {code for code in counter if expected and code not in expected} - {UNSURE}
+        found[side] = sum(counter[code] for code in foreign)
+    return found
+
+
 def _vocabulary(preparation: Preparation) -> dict[str, Any]:
     """Look at how the first shard uses the vocabulary."""
     assert preparation.tokenizers is not None
@@ -149,6 +164,7 @@ def _vocabulary(preparation: Preparation) -> dict[str, Any]:
             "tokens": tokens,
             "tokens_per_word": round(tokens / max(1, words[f"{side}_words"]), 3),
             "unknown": int(used[UNKNOWN]),
+            "unknown_share": round(int(used[UNKNOWN]) / max(1, len(ids)), 6),
             "used": int((used > 0).sum()),
             "seldom": int(((used > 0) & (used < 10)).sum()),
         }

@@ -70,8 +70,8 @@ def _figures(report: dict[str, Any]) -> str:
         (f"{rows:,}", "training pairs read"),
         (f"{kept:,}", f"kept ({_share(kept, rows)})"),
         (f"{report['sides']['development']:,} + {report['sides']['test']:,}", "development + test"),
-        (f"{words['source_words']:,}", "source words"),
-        (f"{words['target_words']:,}", "target words"),
+        (f"{words['source_words']:,}", "source words to train on"),
+        (f"{words['target_words']:,}", "target words to train on"),
     ]
     return (
         '<div class="figures">'
@@ -106,14 +106,12 @@ def _lost(report: dict[str, Any]) -> Iterator[str]:
 
 
 def _foreign(report: dict[str, Any]) -> Iterator[str]:
-    for side, counter in report["detected"].items():
-        wanted = report["languages"][side].partition("-")[0]
-        total = sum(counter.values())
-        other = sum(n for code, n in counter.items() if code not in (wanted, "unsure"))
-        if other > 0.1 * total:
+    for side, number in report["foreign"].items():
+        total = sum(report["detected"][side].values())
+        if number > 0.1 * total:
             yield (
-                f"{_share(other, total)} of a {side} sample looks like another language than "
-                f"{wanted}."
+                f"{_share(number, total)} of a {side} sample looks like another language than "
+                f"{report['languages'][side]}."
             )
 
 
@@ -122,11 +120,11 @@ def _unlearnable(report: dict[str, Any]) -> Iterator[str]:
     if report["sides"]["train"] < 10_000:
         yield "Fewer than 10,000 training pairs: expect a model that knows little."
     for side in ("source", "target"):
-        unknown = vocabulary[side]["unknown"]
-        if unknown > 0.001 * max(1, vocabulary[side]["tokens"]):
-            yield f"Unknown tokens on the {side} side: {unknown:,} in the first shard."
+        if vocabulary[side]["unknown_share"] > 0.001:
+            share = f"{100 * vocabulary[side]['unknown_share']:.2f} %"
+            yield f"Unknown tokens on the {side} side: {share} of the first shard."
     if vocabulary["too_long"]:
-        yield f"{vocabulary['too_long']:,} pairs had more tokens than corpus.longest."
+        yield f"Left out for more tokens than corpus.longest: {vocabulary['too_long']:,}."
 
 
 def _hint(reason: str) -> str:
@@ -210,7 +208,7 @@ def _plots(report: dict[str, Any]) -> str:
         for side, counter in report["detected"].items()
     )
     return (
-        "<h2>Lengths</h2><p>Of the pairs that were kept. A hill far from the middle of the right "
+        "<h2>Lengths</h2><p>Of the training pairs. A hill far from the middle of the right "
         "plot is a sign of pairs that do not belong together.</p>"
         f"<div class='two'><div>{lengths}{key}</div><div>{ratios}</div></div>"
         "<h2>Languages</h2><p>As a detector sees them in a sample of what was kept; short "
@@ -280,7 +278,8 @@ def _vocabulary(report: dict[str, Any]) -> str:
         "that are seldom seen: it is large for it. Used, seldom and unknown are counted in the "
         f"first shard ({vocabulary['looked_at']:,} pairs).</p><table><tr><th></th>"
         "<th class='n'>size</th><th class='n'>tokens</th><th class='n'>tokens a word</th>"
-        "<th class='n'>used</th><th class='n'>seen &lt; 10 times</th><th class='n'>unknown</th>"
+        "<th class='n'>used on this side</th><th class='n'>seen &lt; 10 times</th>"
+        "<th class='n'>unknown</th>"
         f"</tr>{''.join(rows)}</table>"
     )
 

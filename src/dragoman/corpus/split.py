@@ -48,7 +48,7 @@ class SplitTask(Task):
             "near": table.count_values(origins[is_near]),
             "kept": table.count_values(kept["origin"].to_numpy()),
             "sides": {side: int((sides == index).sum()) for index, side in enumerate(SIDES)},
-            "statistics": _statistics(kept),
+            "statistics": _statistics(kept.filter(pa.array(sides == SIDES.index("train")))),
         }
         table.write(self.result, table.scatter(batch, sides, len(SIDES)), counts)
 

@@ -120,10 +120,14 @@ class Prepared:
         """Read the manifest; the shards stay closed until they are needed."""
         try:
             manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise DataError(
                 f"{str(folder)!r} is not a prepared folder, or its preparation was not finished; "
                 "type: dragoman prepare RECIPE"
+            ) from None
+        except ValueError:
+            raise DataError(
+                f"the manifest of {str(folder)!r} is damaged; type: dragoman prepare RECIPE"
             ) from None
         if manifest.get("format") != FORMAT:
             raise DataError(

@@ -73,7 +73,7 @@ class Language(Step):
         super().__init__(source, target)
         self.sure = sure
         self.letters = letters
-        self.accepted = tuple(map(_accepted, (source, target)))
+        self.accepted = tuple(map(accepted_codes, (source, target)))
 
     def apply(self, pair: Pair) -> Pair | str:
         """Drop a pair for its `source language` or its `target language`."""
@@ -109,7 +109,7 @@ def _letters(text: str) -> int:
     return sum(map(str.isalpha, text[:_READ]))
 
 
-def _accepted(language: str) -> frozenset[str]:
+def accepted_codes(language: str) -> frozenset[str]:
     """Find what the detector may call this language; nothing, if it does not know it."""
     code = language.replace("_", "-").partition("-")[0].lower()
     code = _SAME.get(code, code)
