@@ -443,6 +443,7 @@ def test_another_tokenizer_takes_the_place_of_the_old_one(tiny_corpus):
     assert {source for source, _ in texts_of(folder)} == sources
 
 
+@pytest.mark.slow
 def test_what_was_changed_or_lost_is_published_again(tiny_corpus):
     folder = prepare(tiny_corpus)
     before = published(folder)
@@ -456,6 +457,7 @@ def test_what_was_changed_or_lost_is_published_again(tiny_corpus):
     assert (folder / "development.source").read_text().startswith("A new line.\n")
 
 
+@pytest.mark.slow
 def test_what_is_not_ours_is_left_alone(tiny_corpus):
     folder = prepare(tiny_corpus)
     (folder / "train-mine.arrow").write_text("mine")
@@ -465,6 +467,7 @@ def test_what_is_not_ours_is_left_alone(tiny_corpus):
         prepare(tiny_corpus, "corpus.folder=.")
 
 
+@pytest.mark.slow
 def test_a_link_to_a_recipe_is_the_recipe(tiny_corpus, tmp_path):
     (tmp_path / "link").mkdir()
     link = tmp_path / "link" / "recipe.yaml"
@@ -511,6 +514,7 @@ def test_the_first_to_finish_a_folder_stays(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
 
 
+@pytest.mark.slow
 def test_the_same_text_named_twice_is_read_once_and_dropped_once(tiny_corpus):
     folder = prepare(
         tiny_corpus,

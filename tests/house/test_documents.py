@@ -30,6 +30,7 @@ def test_paths_that_are_named_exist(document):
         assert any(list(home.glob(path.rstrip("/"))) for home in homes), path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=identity)
 def test_commands_that_are_shown_run(document, tmp_path):
     for command in COMMAND.findall(document.read_text(encoding="utf-8")):
@@ -47,6 +48,7 @@ def test_commands_that_are_shown_run(document, tmp_path):
             (tmp_path / redirected.strip()).write_text(ended.stdout, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS, ids=identity)
 def test_python_that_is_shown_runs(document, tmp_path):
     for block in PYTHON.findall(document.read_text(encoding="utf-8")):

@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import part
@@ -52,9 +52,9 @@ MODELS = st.fixed_dictionaries(
 
 @given(MODELS, st.booleans(), st.integers(0, 2**63))
 def test_load_of_dump_is_the_same(model, is_shared, seed):
-    settings = {"model": model, "tokenizer": {"shared": is_shared}, "seed": seed}
+    written = {"model": model, "tokenizer": {"shared": is_shared}, "seed": seed}
     try:
-        recipe = Recipe.model_validate(settings)
+        recipe = Recipe.model_validate(written)
     except RecipeError:  # A contradiction is no recipe; it must have been told as one.
         return
     with TemporaryDirectory() as folder:
@@ -74,11 +74,12 @@ def test_any_text_is_a_recipe_or_a_recipe_error(text):
             assert error.mistakes
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(TEXT, st.recursive(TEXT, lambda inner: st.dictionaries(TEXT, inner))))
-def test_any_settings_are_a_recipe_or_told(settings):
+def test_any_settings_are_a_recipe_or_told(given_settings):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "recipe.yaml"
-        path.write_text(yaml.safe_dump({"model": settings}), encoding="utf-8")
+        path.write_text(yaml.safe_dump({"model": given_settings}), encoding="utf-8")
         try:
             load_recipe(path)
         except RecipeError as error:
