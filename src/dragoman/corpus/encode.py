@@ -30,6 +30,8 @@ class EncodeTask(Task):
     """The folders of the source's and the target's tokenizer; the same when they share one."""
     longest: int
     """A pair with more tokens than this on a side is left out, and counted."""
+    threads: int
+    """Threads of one task, where there are fewer tasks than workers; they change no byte."""
 
     def run(self) -> None:
         """Encode."""
@@ -37,6 +39,7 @@ class EncodeTask(Task):
         first, second = self.tokenizers
         source_tokenizer = load_tokenizer(first)
         target_tokenizer = source_tokenizer if first == second else load_tokenizer(second)
+        source_tokenizer.threads = target_tokenizer.threads = self.threads
         lists: list[pa.RecordBatch] = []
         for start in range(0, max(1, len(rows)), _BLOCK):
             block = rows.slice(start, _BLOCK)

@@ -314,6 +314,7 @@ class Preparation:
                 rows=path,
                 tokenizers=self.tokenizers,
                 longest=longest,
+                threads=max(1, self.workers // len(self.split_files)),
             )
             for bucket, path in enumerate(self.split_files)
         ]

@@ -25,6 +25,8 @@ class Tokenizer(ABC):
 
     file_name: ClassVar[str]
     """The one file, in a folder, that holds all of it."""
+    threads: int = 1
+    """How many may encode a batch at once; a kind that cannot share the work does not."""
 
     @property
     @abstractmethod
