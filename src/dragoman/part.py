@@ -100,23 +100,27 @@ def known(kind: str, *also: str) -> AfterValidator:
     """Make the check that a choice names a part of this kind, or a dotted name of one's own."""
 
     def check(choice: Choice) -> Choice:
-        if not _NAME.fullmatch(choice.name):
-            raise PydanticCustomError("part", f"found {choice.name!r}, expected a name")
-        if "." not in choice.name and choice.name not in (*also, *names(kind)):
-            advice = suggest(choice.name, [*also, *names(kind)])
-            raise PydanticCustomError("part", f"no part is called {choice.name!r}; {advice}")
+        wrong = _wrong_name(kind, choice.name, also)
+        if wrong:
+            raise PydanticCustomError("part", wrong)
         return choice
 
     return AfterValidator(check)
 
 
+def _wrong_name(kind: str, name: str, also: tuple[str, ...] = ()) -> str:
+    """Say why this names no part of the kind; nothing when it may."""
+    choices = [*also, *names(kind)]
+    if _NAME.fullmatch(name) and ("." in name or name in choices):
+        return ""
+    return f"no part is called {name!r}; {suggest(name, choices)}"
+
+
 def choose(kind: str, choice: Choice, path: str, interface: type[Interface]) -> Chosen[Interface]:
     """Import the class that a choice names and check its options, or say all that is wrong."""
-    if not _NAME.fullmatch(choice.name) or (
-        "." not in choice.name and choice.name not in names(kind)
-    ):
-        advice = suggest(choice.name, names(kind))
-        raise RecipeError([Mistake(path, f"no part is called {choice.name!r}; {advice}")])
+    wrong = _wrong_name(kind, choice.name)
+    if wrong:
+        raise RecipeError([Mistake(path, wrong)])
     cls = _import(kind, choice, path, interface)
     schema = _options_of(cls)
     try:

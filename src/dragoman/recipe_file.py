@@ -84,7 +84,7 @@ def _read(source: str | Path) -> _Written:
     try:
         return _read_text(path.read_text(encoding="utf-8-sig"), path.name)
     except FileNotFoundError:
-        what = f"no file is called {str(source)!r}"
+        what = f"no file is called {str(source)!r}; `dragoman init` writes a recipe for your text"
         if isinstance(source, str):
             advice = suggest(source, preset_names())
             what = f"no file and no preset is called {source!r}; among the presets, {advice}"

@@ -1,7 +1,7 @@
 """Which parts does a recipe name, and do they fit together?
 
-The blueprint is drawn before any weight exists. It imports the parts, checks their options,
-asks them for objections, and reports everything that is wrong at once.
+The blueprint is drawn before any weight exists. It imports the parts and checks their options; when
+these are right, it asks them for objections. Each round reports everything that it finds at once.
 """
 
 from __future__ import annotations
