@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import bz2
 import json
+import multiprocessing
 import os
 import shutil
 import tempfile
@@ -79,7 +80,12 @@ def main() -> None:
     given = parser.parse_args()
     folder = Path(given.folder or tempfile.mkdtemp(prefix="dragoman-scale-"))
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder, given.rows)
+    # In a process of its own, so that its memory is not counted with preparation's.
+    writer = multiprocessing.get_context("spawn").Process(
+        target=write_text, args=(folder, given.rows)
+    )
+    writer.start()
+    writer.join()
     (folder / "recipe.yaml").write_text(
         "preset: small\nlanguages: {source: en, target: de}\n"
         "corpus:\n  train: [{files: [all.en, all.de]}]\n  duplicates: near\n"

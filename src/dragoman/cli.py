@@ -132,6 +132,24 @@ def prepare(
 
 
 @app.command()
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A recipe file.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Change settings, as training.steps=500."),
+    ] = None,
+) -> None:
+    """Train on what was prepared; run it again and it goes on where it was."""
+    with _needs("training", "train"):
+        from dragoman import journey
+    from dragoman.display import show_training
+    from dragoman.recipe_file import load_recipe
+
+    most = load_recipe(recipe, settings or []).training
+    show_training(journey.train(recipe, settings or []), most.steps, most.minutes)
+
+
+@app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="A folder for the recipe; it may be new.")],
     source: Annotated[Path, typer.Option(help="The source, or one file that holds both sides.")],

@@ -32,14 +32,15 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
+def new_folder(path: Path, temporary: Path | None = None) -> Iterator[Path]:
     """Give a temporary folder to fill, and put it at `path` in one move.
 
-    Where two do the same work at once, the first to finish stays.
+    Where two do the same work at once, the first to finish stays. Who fills it together with
+    others names the temporary folder, which may already have their files.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
-    temporary.mkdir()
+    temporary = temporary or _temporary(path)
+    temporary.mkdir(exist_ok=True)
     try:
         yield temporary
         for file in temporary.iterdir():

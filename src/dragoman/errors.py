@@ -4,7 +4,11 @@ DragomanError              1   anything raised on purpose
 ├── RecipeError            2   settings that are unknown, mistyped, or impossible together
 ├── DataError              3   a file is missing, misaligned, empty, or not what it should be
 │   └── LengthError            a text longer than the model can place
-└── MissingExtraError      6   a package that this job needs is not installed
+├── ArtifactError          4   a run or a checkpoint is incomplete, damaged, or another's
+├── MissingExtraError      6   a package that this job needs is not installed
+├── DivergedError         70   training leaves the numbers; the last good checkpoint is kept
+├── SaveError             74   what was learned cannot be written
+└── Stopped               75   asked to stop; what was done is kept, and the same command goes on
 
 A message says what is wrong, where, what was found, what was expected, and what to do next.
 """
@@ -59,6 +63,24 @@ class LengthError(DataError):
     """A sequence is longer than the positions that the model has learned."""
 
 
+class ArtifactError(DragomanError):
+    """A run or a checkpoint that cannot be used."""
+
+    exit_code = 4
+
+
+class DivergedError(DragomanError):
+    """Training has left the numbers and does not come back."""
+
+    exit_code = 70
+
+
+class SaveError(DragomanError):
+    """What was learned cannot be written."""
+
+    exit_code = 74
+
+
 class MissingExtraError(DragomanError):
     """A package that this job needs is not installed."""
 
@@ -69,6 +91,12 @@ class MissingExtraError(DragomanError):
             f"{job} needs the package {package}, which is not installed.\n"
             f"Type: pip install 'dragoman[{extra}]'"
         )
+
+
+class Stopped(DragomanError):  # noqa: N818  (it is no error)
+    """Asked to stop; what was done is kept, and the same command goes on."""
+
+    exit_code = 75  # what sysexits.h calls a temporary failure: try again later
 
 
 def suggest(found: str, choices: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from dragoman.part import Choice, known
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(gt=0)]
+Amount = Annotated[float, Field(ge=0)]
 
 
 STEPS = tuple(
@@ -128,6 +129,46 @@ class ModelRecipe(Section):
     feed_forward_dropout: Rate = Field(0.0, description="inside the feed-forward")
 
 
+class TrainingRecipe(Section):
+    """How it learns."""
+
+    folder: str = Field("run", description="where it goes, beside the recipe")
+    start_from: str = Field("", description="a run whose weights are the first")
+    steps: Count = Field(100_000, description="updates, at most")
+    minutes: Amount = Field(0.0, description="of training, at most; 0: any")
+    tokens_per_update: Count = Field(25_000, description="of a side, padding included")
+    micro_batch: Literal["auto"] | Count = Field(
+        "auto", description="tokens at once; auto: what fits"
+    )
+    temperature: Annotated[float, Field(ge=1)] = Field(
+        1.0, description="above 1: small corpora more often"
+    )
+    learning_rate: Amount = Field(7e-4, description="at the end of the warm-up")
+    warmup: Count = Field(4000, description="updates until then")
+    weight_decay: Amount = Field(0.0, description="pull of matrices towards zero")
+    clip: Amount = Field(1.0, description="longest gradient; 0: any")
+    label_smoothing: Rate = Field(0.1, description="share of other words in the truth")
+    r_drop: Amount = Field(0.0, description="weight of two dropouts agreeing")
+    bpe_dropout: Rate = Field(0.0, description="merges left out of the spelling")
+    moving_average: Rate = Field(0.0, description="memory of averaged weights; 0: none")
+    average: Count = Field(5, description="checkpoints averaged at the end")
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of matrix products"
+    )
+    compile: Literal["auto", "yes", "no"] = Field("auto", description="auto: on a GPU")
+    parallel: Literal["ddp", "fsdp"] = Field("ddp", description="on many devices; fsdp: in shards")
+    recompute: bool = Field(False, description="layers backward, to save memory")
+    validate_every: Count = Field(2000, description="updates")
+    validation_pairs: Count = Field(1000, description="of the development text, at most")
+    watch: Literal["bleu", "loss"] = Field("bleu", description="what says which is best")
+    patience: Annotated[int, Field(ge=0)] = Field(0, description="validations without gain; 0: any")
+    threshold: Amount = Field(0.0, description="the least that counts as gain")
+    save_every: Count = Field(1500, description="updates")
+    keep: Count = Field(5, description="newest checkpoints, besides the best")
+    log_every: Count = Field(50, description="updates")
+    tensorboard: bool = Field(False, description="write its files too")
+
+
 class DecodingRecipe(Section):
     """How a translation is searched."""
 
@@ -144,6 +185,7 @@ class Recipe(Section):
     corpus: CorpusRecipe = CorpusRecipe()
     tokenizer: TokenizerRecipe = TokenizerRecipe()
     model: ModelRecipe = ModelRecipe()
+    training: TrainingRecipe = TrainingRecipe()
     decoding: DecodingRecipe = DecodingRecipe()
     seed: Annotated[int, Field(ge=0, lt=2**64)] = Field(1, description="of all chance")
 
@@ -156,6 +198,14 @@ class Recipe(Section):
                     "model.tied_embeddings",
                     "all ties source and target words, which needs tokenizer.shared: true; "
                     "choose output or none for two vocabularies",
+                )
+            )
+        if self.training.bpe_dropout and self.tokenizer.kind != "sentencepiece":
+            mistakes.append(
+                Mistake(
+                    "training.bpe_dropout",
+                    f"{self.tokenizer.kind} have no merges to leave out; set it to 0, or choose "
+                    "tokenizer.kind: sentencepiece",
                 )
             )
         if mistakes:

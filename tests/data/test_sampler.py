@@ -81,19 +81,13 @@ def test_any_number_of_ranks_reads_the_same_steps(tmp_path, ranks):
     prepared = write_corpus(tmp_path, [(n % 13 + 1, n % 7) for n in range(200)])
     sampler = Sampler(prepared, 5, tokens=64)
     steps = 30
-    alone = [
-        [numbers(planned) for planned in step]
-        for step in islice(sampler.share(Place(), 8, 0, 1), steps)
-    ]
-    shared = [
-        [[numbers(planned) for planned in step] for step in islice(each, steps)]
-        for each in (sampler.share(Place(), 8, rank, ranks) for rank in range(ranks))
-    ]
+    alone = [list(step.batches.values()) for step in islice(sampler.share(Place(), 8, 0, 1), steps)]
+    shared = [list(islice(sampler.share(Place(), 8, rank, ranks), steps)) for rank in range(ranks)]
     for step in range(steps):
-        together = [None] * 8
-        for rank in range(ranks):
-            together[rank::ranks] = shared[rank][step]
-        assert together == alone[step]
+        together = [planned for each in shared for planned in each[step].batches.values()]
+        assert [numbers(each) for each in together] == [numbers(each) for each in alone[step]]
+        assert len({each[step].then for each in shared}) == 1
+        assert [number for each in shared for number in each[step].batches] == list(range(8))
 
 
 @given(
@@ -107,17 +101,14 @@ def test_resuming_anywhere_with_other_ranks_changes_nothing(tmp_path_factory, le
     whole = [
         numbers(planned)
         for step in islice(sampler.share(Place(), 8, 0, 1), total)
-        for planned in step
+        for planned in step.batches.values()
     ]
     found, place = [], Place()
     for steps, ranks in plan:
         readers = [islice(sampler.share(place, 8, rank, ranks), steps) for rank in range(ranks)]
         for each in zip(*readers, strict=True):
-            step = [None] * 8
-            for rank, planned in enumerate(each):
-                step[rank::ranks] = planned
-            found += [numbers(planned) for planned in step]
-            place = step[-1].then
+            found += [numbers(planned) for share in each for planned in share.batches.values()]
+            place = each[0].then
     assert found == whole
 
 

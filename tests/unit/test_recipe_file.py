@@ -48,7 +48,7 @@ seed: 1.5
         "tokeniser": (
             "recipe.yaml, line 3",
             "unknown setting; did you mean 'tokenizer'? "
-            "One of: corpus, decoding, languages, model, seed, tokenizer",
+            "One of: corpus, decoding, languages, model, seed, tokenizer, training",
         ),
         "model.width": ("recipe.yaml, line 5", "found 'wide', expected a whole number"),
         "model.heads": (

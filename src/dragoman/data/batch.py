@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dragoman.data.store import Ids, Shard
+from dragoman.data.store import Ids
 from dragoman.tokenizer.interface import BEGIN, END, PADDING
 
 
@@ -27,10 +27,11 @@ class Batch(NamedTuple):
     target_is_real: Ids
 
 
-def collate(shard: Shard, rows: Sequence[int] | Ids) -> Batch:
-    """Lay these pairs of a shard side by side."""
-    source = _pad([shard.source(row) for row in rows])
-    expected = _pad([shard.target(row) for row in rows])
+def collate(
+    sources: Sequence[Sequence[int] | Ids], targets: Sequence[Sequence[int] | Ids]
+) -> Batch:
+    """Lay pairs of token sequences side by side."""
+    source, expected = _pad(sources), _pad(targets)
     target = np.full_like(expected, PADDING)
     target[:, 0] = BEGIN
     target[:, 1:] = expected[:, :-1]
@@ -39,7 +40,7 @@ def collate(shard: Shard, rows: Sequence[int] | Ids) -> Batch:
     return Batch(source, source != PADDING, target, expected, expected != PADDING)
 
 
-def _pad(sequences: list[Any]) -> Ids:
+def _pad(sequences: Sequence[Any]) -> Ids:
     lengths = np.array([len(sequence) for sequence in sequences])
     padded = np.full((len(sequences), int(lengths.max(initial=0)) + 1), PADDING, dtype=np.int64)
     is_word = np.arange(padded.shape[1]) < lengths[:, None]

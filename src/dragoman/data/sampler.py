@@ -36,13 +36,27 @@ class Planned(NamedTuple):
     """A batch that is planned but not read."""
 
     shard: Shard
+    shard_number: int
+    """Which of the corpus's shards it is."""
     rows: Ids
     then: Place
     """Where the stream goes on after it."""
 
     def read(self) -> Batch:
         """Read it from the disk."""
-        return collate(self.shard, self.rows)
+        return collate(
+            [self.shard.source(row) for row in self.rows],
+            [self.shard.target(row) for row in self.rows],
+        )
+
+
+class Share(NamedTuple):
+    """What one rank reads of one step."""
+
+    batches: dict[int, Planned]
+    """By their numbers in the step."""
+    then: Place
+    """Where the stream goes on after the whole step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +84,25 @@ class Sampler:
                 shard = Shard.open(shards[order[index]])
                 plan = self._plan(shard, epoch, int(order[index]))
                 for number in range(done, len(plan)):
-                    yield Planned(shard, plan[number], Place(epoch, index, number + 1))
+                    then = Place(epoch, index, number + 1)
+                    yield Planned(shard, int(order[index]), plan[number], then)
                 done = 0
             epoch, position = epoch + 1, 0
 
-    def share(
-        self, place: Place, micro_batches: int, rank: int, ranks: int
-    ) -> Iterator[list[Planned]]:
+    def share(self, place: Place, micro_batches: int, rank: int, ranks: int) -> Iterator[Share]:
         """Give, for each step of `micro_batches` batches, those that this rank reads.
 
-        Every rank plans the whole stream; micro-batch j of a step belongs to rank j mod ranks.
+        Every rank plans the whole stream and reads neighbours: what several ranks add up, each of
+        its own and then all of theirs, is added in the order in which one rank would do it.
         """
-        step: list[Planned] = []
-        for number, planned in enumerate(self.batches(place)):
-            if number % micro_batches % ranks == rank:
-                step.append(planned)
-            if number % micro_batches == micro_batches - 1:
-                yield step
-                step = []
+        mine: dict[int, Planned] = {}
+        for count, planned in enumerate(self.batches(place)):
+            number = count % micro_batches
+            if number * ranks // micro_batches == rank:
+                mine[number] = planned
+            if number == micro_batches - 1:
+                yield Share(mine, planned.then)
+                mine = {}
 
     def _plan(self, shard: Shard, epoch: int, number: int) -> list[Ids]:
         random = self._random(epoch, number + 1)

@@ -16,6 +16,7 @@ from torch.nn import functional as F  # noqa: N812  (its usual name)
 
 from dragoman.model.blueprint import Blueprint
 from dragoman.model.cache import KeysValues
+from dragoman.model.dropout import Dropout
 from dragoman.model.parts import Position
 from dragoman.shapes import Bool, Float, Tensor
 
@@ -27,7 +28,7 @@ class Attention(nn.Module):
         super().__init__()
         self.similarity = blueprint.similarity(blueprint.head_size)
         self.reach = blueprint.reach()
-        self.dropout = nn.Dropout(blueprint.settings.attention_dropout)
+        self.dropout = Dropout(blueprint.settings.attention_dropout)
         self.is_fusable = True
         """Whoever wants to see the weights sets this to False: a fused kernel shows none."""
 

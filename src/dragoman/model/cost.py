@@ -69,8 +69,13 @@ def _rooms_in(module: nn.Module, path: str, flops: dict[str, int]) -> Iterator[R
         if isinstance(child, nn.ModuleList):
             items = [_room("", item, f"{below}.{index}", flops) for index, item in enumerate(child)]
             yield from _stack(name, items)
-        elif not type(child).__module__.startswith("torch.") and type(child) is not Position:
+        elif not _is_furniture(child):
             yield _room(name, child, below, flops)
+
+
+def _is_furniture(module: nn.Module) -> bool:
+    is_foreign = type(module).__module__.startswith("torch.")
+    return is_foreign or isinstance(module, nn.Dropout) or type(module) is Position
 
 
 def _stack(name: str, items: list[Room]) -> Iterator[Room]:

@@ -45,13 +45,19 @@ class Output(nn.Module):
         if self.weight is not None:
             nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5, generator=generator)
 
-    def forward(
+    def factors(
         self, states: Float[Tensor, "B T M"], tied: Float[Tensor, "V E"]
-    ) -> Float[Tensor, "B T V"]:
-        """Score every token by its own matrix, or by the tied one.
+    ) -> tuple[Float[Tensor, "B T E"], Float[Tensor, "V E"]]:
+        """Give what is multiplied: features of the states, and the own matrix or the tied one.
 
         A tied matrix reads the features that belong to the word; they are all, unless positions
         are concatenated to it.
         """
         weight = tied if self.weight is None else self.weight
-        return F.linear(states[..., : weight.shape[1]], weight)
+        return states[..., : weight.shape[1]], weight
+
+    def forward(
+        self, states: Float[Tensor, "B T M"], tied: Float[Tensor, "V E"]
+    ) -> Float[Tensor, "B T V"]:
+        """Score every token."""
+        return F.linear(*self.factors(states, tied))

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  (its usual name)
 
+from dragoman.model.dropout import Dropout
 from dragoman.recipe import ModelRecipe
 from dragoman.shapes import Float, Tensor
 
@@ -35,7 +36,7 @@ class FeedForward(nn.Module):
         self.gate = nn.Linear(settings.width, settings.feed_forward_width) if is_gated else None
         self.contract = nn.Linear(settings.feed_forward_width, settings.width)
         self.nonlinearity = _NONLINEARITY[settings.feed_forward]
-        self.dropout = nn.Dropout(settings.feed_forward_dropout)
+        self.dropout = Dropout(settings.feed_forward_dropout)
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
         """Widen, bend, narrow."""

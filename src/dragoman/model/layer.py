@@ -13,6 +13,7 @@ from torch import nn
 from dragoman.model.attention import CrossAttention, SelfAttention
 from dragoman.model.blueprint import Blueprint
 from dragoman.model.cache import LayerCache
+from dragoman.model.dropout import Dropout
 from dragoman.model.feed_forward import FeedForward
 from dragoman.model.parts import Position
 from dragoman.recipe import ModelRecipe
@@ -25,7 +26,7 @@ class PostNorm(nn.Module):
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def before(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
         """Prepare what the sublayer reads."""
@@ -45,7 +46,7 @@ class PreNorm(nn.Module):
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def before(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
         """Prepare what the sublayer reads."""

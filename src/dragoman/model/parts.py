@@ -175,7 +175,8 @@ def masked_softmax(
 
     In float32 at least: the sum of many small weights is lost in 16 bits.
     """
-    hidden = scores.masked_fill(~mask, float("-inf"))
+    # Added, not filled in: the sum needs no work backward, and a mask is small beside the scores.
+    hidden = scores + torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, float("-inf"))
     exact = torch.promote_types(scores.dtype, torch.float32)
     return torch.softmax(hidden, dim=-1, dtype=exact).to(scores.dtype)
 

@@ -17,6 +17,7 @@ from torch import nn
 from dragoman.errors import Mistake, RecipeError
 from dragoman.model.blueprint import Blueprint, draw_blueprint
 from dragoman.model.cache import Cache
+from dragoman.model.dropout import Dropout
 from dragoman.model.embedding import Embedding, Output
 from dragoman.model.initialisation import initialise
 from dragoman.model.layer import DecoderLayer, EncoderLayer
@@ -51,7 +52,7 @@ class Encoder(nn.Module):
         heights = range(settings.encoder_layers)
         self.positions = nn.ModuleList(blueprint.build_position(height) for height in heights)
         self.layers = nn.ModuleList(EncoderLayer(blueprint) for _ in heights)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.norm = _final_norm(settings)
         self.keeps_all = settings.cross_attention == "same_height"
 
@@ -77,7 +78,7 @@ class Decoder(nn.Module):
         heights = range(settings.decoder_layers)
         self.positions = nn.ModuleList(blueprint.build_position(height) for height in heights)
         self.layers = nn.ModuleList(DecoderLayer(blueprint) for _ in heights)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.norm = _final_norm(settings)
 
     def forward(
@@ -161,6 +162,20 @@ class Transformer(nn.Module):
         """Score all target places at once, as in training; the target is shifted to the right."""
         logits, _ = self.decode(target, self.encode(source, is_real))
         return logits
+
+    def factors(
+        self,
+        source: Int[Tensor, "B S"],
+        is_real: Bool[Tensor, "B S"],
+        target: Int[Tensor, "B T"],
+    ) -> tuple[Float[Tensor, "B T E"], Float[Tensor, "V E"]]:
+        """Give the two matrices whose product `forward` is.
+
+        The product is the largest thing in training; a loss can take it piece by piece.
+        """
+        words = self._target_words
+        states, _ = self.decoder(words(target), self.encode(source, is_real), None)
+        return self.output.factors(states, words.weight)
 
     @property
     def _target_words(self) -> Embedding:

@@ -1,0 +1,66 @@
+"""What does this machine have, and what pays on it?
+
+On a CPU with matrix units for bfloat16, products of float32 matrices run through them while all
+else stays float32; on a GPU autocast does the same. Compiling pays on a GPU, where it takes less
+time than it saves. A CPU's memory is better kept than given back: the allocator is told so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+
+import torch
+
+from dragoman.recipe import TrainingRecipe
+
+_KEEP = 2**31 - 1
+# Names and numbers of mallopt(3) of the GNU C library: serve big blocks from the heap, do not trim
+# it, grow it by much at a time, and do not make a heap for each thread.
+_ALLOCATOR = {"MMAP_THRESHOLD": (-3, _KEEP), "TRIM_THRESHOLD": (-1, _KEEP)} | {
+    "TOP_PAD": (-2, 1 << 28),
+    "ARENA_MAX": (-8, 2),
+}
+
+
+def keep_memory() -> None:
+    """Let the allocator keep freed blocks; else each tensor costs the system new pages."""
+    if sys.platform != "linux":
+        return
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # Other C libraries have none.
+    for name, (number, value) in _ALLOCATOR.items():
+        if set_option is not None and f"MALLOC_{name}_" not in os.environ:
+            set_option(number, value)
+
+
+def choose_precision(settings: TrainingRecipe, device: torch.device) -> str:
+    """The precision of matrix products: as asked, or what pays here."""
+    if settings.precision != "auto":
+        return settings.precision
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
+    # Asked of PyTorch's own CPU library, which would do the work.
+    return "bfloat16" if torch.ops.mkldnn._is_mkldnn_bf16_supported() else "float32"
+
+
+def use_precision(precision: str, device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """Set matrix products of float32 to this precision; give what a forward pass runs in."""
+    is_low = precision == "bfloat16"
+    torch.set_float32_matmul_precision("medium" if is_low else "highest")
+    if is_low and device.type == "cuda":
+        return torch.autocast(device.type, torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+def is_compiled(settings: TrainingRecipe, device: torch.device) -> bool:
+    """Whether the objective is compiled."""
+    return settings.compile == "yes" or (settings.compile == "auto" and device.type == "cuda")
+
+
+def free_memory(device: torch.device) -> int:
+    """How many bytes the device has left for us."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,152 @@
+"""How wrong is the model?
+
+    loss = Σ over target tokens of  (1 − ε) · −log p(token) + ε/V · Σᵥ −log p(v)
+
+Cross-entropy against the truth smoothed by ε (Szegedy et al., 2016; Vaswani et al., 2017). It is a
+sum, not a mean: micro-batches are added up, and divided by their tokens once.
+
+The matrix of all logits is the largest thing in training. `plain_loss` makes it, and is the
+definition; `chunked_loss` never does: it takes some rows at a time, and finds the gradient while
+it has them. With R-Drop (Liang et al., 2021; not in the lectures) every sentence is read twice,
+and the two dropouts are asked to agree:  loss₁ + loss₂ + α/2 · (KL(p₁‖p₂) + KL(p₂‖p₁)).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812  (its usual name)
+
+from dragoman.model.cache import Cache
+from dragoman.model.transformer import Memory, Transformer
+from dragoman.shapes import Bool, Float, Int, Tensor
+
+CHUNK = 512
+"""Rows of logits at a time: enough to keep the cores busy, few enough to stay near them."""
+
+
+class MicroBatch(NamedTuple):
+    """What the model reads, and what it should say."""
+
+    source: Int[Tensor, "B S"]
+    source_is_real: Bool[Tensor, "B S"]
+    target: Int[Tensor, "B T"]
+    expected: Int[Tensor, "B T"]
+    target_is_real: Bool[Tensor, "B T"]
+
+
+class Objective(nn.Module):
+    """The model together with its loss: what is wrapped, compiled, and made smaller.
+
+    Loss and output matrix stand in one `forward`, so that a wrapper which shards the weights has
+    them whole at the moment they are needed. To a search it looks like the model.
+    """
+
+    def __init__(self, model: Transformer, label_smoothing: float, r_drop: float = 0.0) -> None:
+        super().__init__()
+        self.model = model
+        self.label_smoothing = label_smoothing
+        self.r_drop = r_drop
+
+    def forward(self, batch: MicroBatch) -> Float[Tensor, ""]:
+        """Sum the loss over all real target tokens."""
+        if self.r_drop and self.training:
+            return self._with_r_drop(batch)
+        states, weight = self.model.factors(batch.source, batch.source_is_real, batch.target)
+        is_real = batch.target_is_real
+        return chunked_loss(states[is_real], weight, batch.expected[is_real], self.label_smoothing)
+
+    def _with_r_drop(self, batch: MicroBatch) -> Float[Tensor, ""]:
+        twice = MicroBatch(*(torch.cat([each, each]) for each in batch))
+        states, weight = self.model.factors(twice.source, twice.source_is_real, twice.target)
+        is_real, expected = twice.target_is_real, twice.expected[twice.target_is_real]
+        logits = F.linear(states[is_real], weight).float()
+        first, second = logits.log_softmax(dim=-1).chunk(2)
+        apart = F.kl_div(first, second, reduction="sum", log_target=True) + F.kl_div(
+            second, first, reduction="sum", log_target=True
+        )
+        both = F.cross_entropy(
+            logits, expected, reduction="sum", label_smoothing=self.label_smoothing
+        )
+        # Half of it, so that a token weighs as much as without R-Drop.
+        return (both + self.r_drop / 2 * apart) / 2
+
+    def encode(self, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]) -> Memory:
+        """Read the source."""
+        return self.model.encode(source, is_real)
+
+    def decode(
+        self, target: Int[Tensor, "B T"], memory: Memory, cache: Cache | None = None
+    ) -> tuple[Float[Tensor, "B T V"], Cache]:
+        """Score what may follow."""
+        return self.model.decode(target, memory, cache)
+
+
+def plain_loss(
+    states: Float[Tensor, "N E"],
+    weight: Float[Tensor, "V E"],
+    expected: Int[Tensor, " N"],
+    label_smoothing: float,
+) -> Float[Tensor, ""]:
+    """Make all logits, and sum the loss of their rows."""
+    logits = F.linear(states, weight).float()
+    return F.cross_entropy(logits, expected, reduction="sum", label_smoothing=label_smoothing)
+
+
+def chunked_loss(
+    states: Float[Tensor, "N E"],
+    weight: Float[Tensor, "V E"],
+    expected: Int[Tensor, " N"],
+    label_smoothing: float,
+    chunk: int = CHUNK,
+) -> Float[Tensor, ""]:
+    """Sum the same loss without ever holding more than `chunk` rows of logits."""
+    loss: Tensor = _ChunkedLoss.apply(states, weight, expected, label_smoothing, chunk)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _ChunkedLoss(torch.autograd.Function):
+    """The gradient of a row of logits is softmax − truth; so it is known when the row is.
+
+    What smoothing adds to every word is the same for all: it is taken out of the matrix, as
+    −ε/V · Σᵥ zᵥ = −ε/V · h · Σᵥ wᵥ, and needs no walk over the vocabulary.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, weight: Tensor, expected: Tensor, smoothing: float, chunk: int
+    ) -> Tensor:
+        share = smoothing / weight.shape[0]
+        wants_gradient = any(ctx.needs_input_grad)
+        device = states.device.type
+        is_mixed = torch.is_autocast_enabled(device)
+        low = torch.get_autocast_dtype(device) if is_mixed else states.dtype
+        features, matrix = states.to(low), weight.to(low)
+        words, total = weight.float().sum(dim=0), states.float().sum(dim=0)
+        loss = -share * (total @ words)
+        to_states, to_weight = torch.empty_like(features), torch.zeros_like(weight)
+        for start in range(0, len(states), chunk):
+            rows = slice(start, start + chunk)
+            told = expected[rows].unsqueeze(1)
+            logits = F.linear(features[rows], matrix).float()
+            truth = logits.gather(1, told)
+            scores = torch.log_softmax(logits, dim=-1)
+            log_sum = truth - scores.gather(1, told)
+            loss += (log_sum - (1 - smoothing) * truth).sum()
+            if wants_gradient:
+                scores.exp_().scatter_add_(1, told, torch.full_like(truth, smoothing - 1))
+                gradient = scores.to(low)
+                torch.mm(gradient, matrix, out=to_states[rows])
+                to_weight += gradient.t() @ features[rows]
+        to_states -= (share * words).to(low)
+        to_weight -= (share * total).to(weight.dtype)
+        ctx.states_type = states.dtype
+        ctx.save_for_backward(to_states, to_weight)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        to_states, to_weight = ctx.saved_tensors
+        return gradient * to_states.to(ctx.states_type), gradient * to_weight, None, None, None
