@@ -6,8 +6,11 @@ that help answers at once.
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dragoman import __version__
-from dragoman.errors import DragomanError, MissingExtraError
+from dragoman.errors import DataError, DragomanError, MissingExtraError, Stopped
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -72,7 +75,7 @@ def dragoman(
 
 @app.command()
 def show(
-    recipe: Annotated[str, typer.Argument(help="A recipe file, or: tiny, small, base, big.")],
+    recipe: Annotated[str, typer.Argument(help="A recipe file, or: demo, tiny, small, base, big.")],
     settings: Annotated[
         list[str] | None,
         typer.Argument(metavar="[KEY=VALUE]...", help="Change settings, as model.norm=pre."),
@@ -98,7 +101,34 @@ def show(
     Console(highlight=False).print(_cost_table(measure(resolved, length, length), length))
 
 
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """After Ctrl-C, say how to go on, and end."""
+
+    def end() -> None:
+        typer.echo("dragoman: stopped; type the same command to go on", err=True)
+        # At once: threads of an engine that come back into an ending Python would abort it. Nothing
+        # is lost, for all that is kept appears in one move.
+        os._exit(Stopped.exit_code)
+
+    def stop(*_: object) -> None:
+        # A library may swallow the exception, as some do while they are imported.
+        timer = threading.Timer(2.0, end)
+        timer.daemon = True
+        timer.start()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        end()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @app.command()
+@_stoppable()
 def prepare(
     recipe: Annotated[Path, typer.Argument(help="A recipe file.")],
     settings: Annotated[
@@ -152,23 +182,37 @@ def train(
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="A folder for the recipe; it may be new.")],
-    source: Annotated[Path, typer.Option(help="The source, or one file that holds both sides.")],
+    source: Annotated[
+        Path | None, typer.Option(help="The source, or one file that holds both sides.")
+    ] = None,
     target: Annotated[Path | None, typer.Option(help="The target, aligned line by line.")] = None,
     languages: Annotated[
         str, typer.Option(metavar="EN-DE", help="Source and target; guessed where not said.")
     ] = "",
     format: Annotated[str, typer.Option(help="The format; told by the ending if not said.")] = "",
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Numbers, dates and times, English to German.")
+    ] = False,
 ) -> None:
     """Look at your files, show five pairs, and write a recipe that fits them."""
     with _needs("looking at a corpus", "prepare"):
         from dragoman import workflow
 
+    if demo:
+        _say_next(workflow.init_demo(folder))
+        return
+    if source is None:
+        raise DataError("name your text with --source and --target, or take ours with --demo")
     path, seen = workflow.init(folder, [source, target] if target else [source], languages, format)
     typer.echo(f"{seen.pairs:,} pairs, {seen.rejects:,} rows that cannot be read. The first:\n")
     for pair in seen.examples:
         lines = (f"  {seen.source}  {pair.source}", f"  {seen.target}  {pair.target}")
         typer.echo("\n".join(map(_printable, lines)) + "\n")
-    typer.echo(f"Wrote {path}. Read it, then type: dragoman prepare {shlex.quote(str(path))}")
+    _say_next(path)
+
+
+def _say_next(recipe: Path) -> None:
+    typer.echo(f"Wrote {recipe}. Read it, then type: dragoman prepare {shlex.quote(str(recipe))}")
 
 
 @corpus.command("show")

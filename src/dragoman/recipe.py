@@ -84,6 +84,7 @@ class TokenizerRecipe(Section):
     vocabulary_size: Count = Field(37000, description="tokens, of each side or shared")
     shared: bool = Field(True, description="one vocabulary for source and target")
     sample: Count = Field(10_000_000, description="sentences it learns from, at most")
+    start_from: str = Field("", description="a run whose tokenizer is taken")
 
 
 class ModelRecipe(Section):

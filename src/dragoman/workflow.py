@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from dragoman.corpus import engine
+from dragoman.corpus import demo, engine
 from dragoman.corpus.look import Look, look, write_recipe
 from dragoman.corpus.pipeline import Preparation, Progress, guess_format
 from dragoman.corpus.reader import Reader
@@ -27,6 +27,8 @@ from dragoman.errors import DataError
 from dragoman.part import Choice, choose
 from dragoman.recipe_file import load_recipe
 from dragoman.tokenizer.folder import load_tokenizer
+
+_DEMO: dict[demo.Part, int] = {"train": 60_000, "development": 500, "test": 2_000}
 
 
 def prepare(
@@ -67,14 +69,35 @@ def summary(recipe: Path, overrides: Sequence[str] = ()) -> str:
 
 def init(folder: Path, files: Sequence[Path], languages: str, format_: str) -> tuple[Path, Look]:
     """Look at corpus files and write a recipe for them; never over one that is there."""
-    path = folder / "recipe.yaml"
-    if path.exists():
-        raise DataError(f"{path} exists already; remove it, or choose another folder")
+    path = _new_recipe(folder)
     source, target = _language_pair(languages)
     seen = look([file.resolve() for file in files], source, target, format_ or None)
     folder.mkdir(parents=True, exist_ok=True)
     write_text(path, write_recipe(seen, folder.resolve()))
     return path, seen
+
+
+def init_demo(folder: Path) -> Path:
+    """Write the demo corpus and a recipe for it; never over one that is there."""
+    path = _new_recipe(folder)
+    demo.write(folder, seed=1, counts=_DEMO)
+    sides = {part: f"[{part}.en, {part}.de]" for part in _DEMO}
+    corpora = "".join(f"  {part}: [{{files: {files}}}]\n" for part, files in sides.items())
+    write_text(
+        path,
+        "# Numbers, dates, clock times and prices: a small problem that is learned in minutes.\n"
+        "preset: demo\n"
+        f"languages: {{source: en, target: de}}\ncorpus:\n{corpora}"
+        "  steps: [unicode]  # Made by a grammar, it needs no cleaning.\n",
+    )
+    return path
+
+
+def _new_recipe(folder: Path) -> Path:
+    path = folder / "recipe.yaml"
+    if path.exists():
+        raise DataError(f"{path} exists already; remove it, or choose another folder")
+    return path
 
 
 def pairs(

@@ -569,3 +569,92 @@ def test_multi30k_is_prepared_with_little_padding(tmp_path):
     padding = 1 - words / places
     print(f"padding {padding:.3f}")
     assert padding <= 0.10
+
+
+@pytest.fixture
+def two_corpora(tmp_path, small_tasks):
+    """A corpus that is prepared, and another that is not."""
+    prepare(write_corpus(tmp_path / "one"))
+    return tmp_path / "one" / "prepared", write_corpus(tmp_path / "two", seed=2)
+
+
+def tokenizers_of(folder):
+    return {path.name: sha256(path) for path in sorted((folder / "tokenizer").rglob("*.model"))}
+
+
+@pytest.mark.slow
+def test_a_tokenizer_is_taken_as_it_is_and_known_by_its_content(two_corpora):
+    before, recipe = two_corpora
+    folder = prepare(recipe, "tokenizer.start_from=../one/prepared")
+    assert tokenizers_of(folder) == tokenizers_of(before)
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert (
+        report["vocabulary"]["source"]["size"] == load_tokenizer(before / "tokenizer/source").size
+    )
+
+    def shards():
+        return {path.name for path in (folder / "work").glob("encode-*")}
+
+    encoded = shards()
+    prepare(recipe, "tokenizer.start_from=../one/prepared")
+    assert shards() == encoded
+    prepare(before.parent / "recipe.yaml", "tokenizer.vocabulary_size=350")
+    prepare(recipe, "tokenizer.start_from=../one/prepared")
+    assert len(shards()) == 2
+    assert tokenizers_of(folder) == tokenizers_of(before)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "what"),
+    [
+        (["tokenizer.start_from=nowhere"], "no folder"),
+        (["tokenizer.start_from=../one"], "no folder"),
+        (["tokenizer.start_from=prepared"], "the folder that this recipe prepares"),
+        (
+            [
+                "tokenizer.start_from=../one/prepared",
+                "tokenizer.shared=false",
+                "model.tied_embeddings=none",
+            ],
+            "has one vocabulary for source and target, expected two; set tokenizer.shared: true",
+        ),
+        (
+            ["tokenizer.start_from=../one/prepared", "tokenizer.kind=words"],
+            "holds tokenizer.model, expected words.json; set tokenizer.kind",
+        ),
+    ],
+)
+def test_a_tokenizer_that_cannot_be_taken_is_told_before_any_work(two_corpora, overrides, what):
+    _, recipe = two_corpora
+    with pytest.raises(RecipeError) as caught:
+        prepare(recipe, *overrides)
+    assert [each.path for each in caught.value.mistakes] == ["tokenizer.start_from"]
+    assert what in caught.value.mistakes[0].what
+    assert not (recipe.parent / "prepared").exists()
+
+
+def test_the_languages_of_what_was_dropped_are_counted(tiny_corpus):
+    french = "Je voudrais savoir à quelle heure part le prochain train pour Paris."
+    german = "Ich möchte wissen, wann der nächste Zug nach Paris abfährt."
+    with (tiny_corpus.parent / "train.en").open("a", encoding="utf-8") as file:
+        file.write(f"{french}\n" * 7)
+    with (tiny_corpus.parent / "train.de").open("a", encoding="utf-8") as file:
+        file.write(f"{german}\n" * 7)
+    folder = prepare(tiny_corpus, "corpus.steps=[language]")
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    corpus = report["corpora"][0]
+    assert corpus["dropped"]["source language"] == 7
+    assert corpus["dropped_languages"]["fr → de"] == 7
+    for_language = (number for why, number in corpus["dropped"].items() if "language" in why)
+    assert sum(corpus["dropped_languages"].values()) == sum(for_language)
+    assert "fr → de" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_name_that_is_no_text_is_told(tiny_corpus):
+    strange = os.fsencode(tiny_corpus.parent) + b"/caf\xe9.tsv"
+    try:
+        Path(os.fsdecode(strange)).write_text("a\tb\n")
+    except OSError:
+        pytest.skip("this file system has only names that are UTF-8")
+    with pytest.raises(RecipeError, match=r"caf\\xe9.tsv' is not UTF-8"):
+        prepare(tiny_corpus, "corpus.train=[{files: ['*.tsv']}]")

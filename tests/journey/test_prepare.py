@@ -1,8 +1,11 @@
 """Do `init`, `prepare` and `corpus show` work as typed?"""
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -124,3 +127,53 @@ def test_prepare_wants_a_file(tmp_path):
     done = dragoman("prepare", "tiny", cwd=tmp_path)
     assert done.returncode == 2
     assert "no file is called 'tiny'" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("whom", ["the command", "all its processes"])
+def test_control_c_ends_in_plain_words_and_the_same_command_goes_on(tmp_path, whom):
+    demo.write(tmp_path, 1, {"train": 60_000})
+    (tmp_path / "recipe.yaml").write_text(
+        "preset: tiny\nlanguages: {source: en, target: de}\n"
+        "corpus: {train: [{files: [train.en, train.de]}]}\ntokenizer: {vocabulary_size: 400}\n"
+    )
+    command = [sys.executable, "-m", "dragoman", "prepare", "recipe.yaml", "--workers", "2"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    while not (begun := _children(process.pid)):
+        assert process.poll() is None
+        time.sleep(0.1)
+    time.sleep(1)  # They are cleaning now.
+    (os.kill if whom == "the command" else os.killpg)(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 75
+    assert "dragoman: stopped; type the same command to go on" in errors
+    assert "Traceback" not in errors
+    patience = time.monotonic() + 30  # On a busy machine a worker may still be starting.
+    while any(map(_is_running, begun)):
+        assert time.monotonic() < patience
+        time.sleep(0.1)
+
+    done = dragoman("prepare", "recipe.yaml", "--workers", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "pairs to train on" in done.stdout
+
+
+def _children(pid):
+    return [
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/stat")
+        if _fields(path)[1:2] == [str(pid)]
+    ]
+
+
+def _is_running(pid):
+    return _fields(Path(f"/proc/{pid}/stat"))[:1] not in ([], ["Z"])
+
+
+def _fields(path):
+    try:
+        return path.read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -43,7 +43,7 @@ seed: 1.5
     assert found == {
         "preset": (
             "recipe.yaml, line 1",
-            "no preset is called 'bas'; did you mean 'base'? One of: base, big, small, tiny",
+            "no preset is called 'bas'; did you mean 'base'? One of: base, big, demo, small, tiny",
         ),
         "tokeniser": (
             "recipe.yaml, line 3",
@@ -156,7 +156,7 @@ def test_a_missing_file_names_the_presets():
     (mistake,) = mistakes_of("bse")
     assert mistake.what == (
         "no file and no preset is called 'bse'; among the presets, did you mean 'base'? "
-        "One of: base, big, small, tiny"
+        "One of: base, big, demo, small, tiny"
     )
 
 
@@ -180,7 +180,7 @@ def test_an_override_of_nothing_known_is_told_with_its_place():
 @pytest.mark.parametrize("name", preset_names())
 def test_a_preset_states_every_setting(name, write):
     written = load_recipe(name)
-    assert set(preset_names()) == {"tiny", "small", "base", "big"}
+    assert set(preset_names()) == {"tiny", "small", "base", "big", "demo"}
     assert load_recipe(write(dump_recipe(written))) == written
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ SCHEMA = pa.schema(
 _EXAMPLES = 3
 _WINDOW, _WINDOW_EVERY = 1_000, 25_000
 _EXAMPLE_LENGTH = 200
+_FOR_LANGUAGE = ("source language", "target language")
 
 
 def key_of(source: str, target: str) -> bytes:
@@ -53,7 +54,6 @@ def halves(keys: pa.Array) -> np.ndarray[Any, np.dtype[np.uint64]]:
 class CleanTask(Task):
     """Cleans one chunk and scatters what is kept."""
 
-    kind: Literal["clean"] = "clean"
     chunk: Path
     origin: int
     source: str
@@ -82,6 +82,10 @@ class CleanTask(Task):
             record["count"] += 1
             if len(record["examples"]) < _EXAMPLES:
                 record["examples"].append([number, _shorten(source), _shorten(target)])
+            if pair in _FOR_LANGUAGE:
+                languages = record.setdefault("languages", {})
+                found = _languages(source, target)
+                languages[found] = languages.get(found, 0) + 1
         batch = to_batch(self.origin, numbers, kept)
         bucket_of = halves(batch["key"])[:, 0] % np.uint64(self.buckets)
         shift = find_shift_in(rows) if self.is_aligned_by_line else None
@@ -98,13 +102,14 @@ class CleanTask(Task):
 def find_shift_in(rows: pa.Table) -> Shift | None:
     """Look for the first line from which on the two files do not belong together.
 
-    Windows are looked at, not every row: the check costs as much as all steps together. Where a
-    window raises the alarm, the rows since the one before it say where it began.
+    Windows are looked at, one at the end of every so many rows, for the check costs as much as all
+    steps together. Where a window raises the alarm, the rows since the one before it say where it
+    began.
     """
-    for start in (*range(0, len(rows), _WINDOW_EVERY), max(0, len(rows) - _WINDOW)):
-        if find_shift(_lines(rows.slice(start, _WINDOW))) is not None:
-            before = max(0, start - _WINDOW_EVERY)
-            return find_shift(_lines(rows.slice(before, start + _WINDOW - before)))
+    for end in (*range(_WINDOW_EVERY, len(rows), _WINDOW_EVERY), len(rows)):
+        if find_shift(_lines(rows.slice(max(0, end - _WINDOW), min(end, _WINDOW)))) is not None:
+            before = max(0, end - _WINDOW_EVERY - _WINDOW)
+            return find_shift(_lines(rows.slice(before, end - before)))
     return None
 
 
@@ -128,19 +133,26 @@ def _apply(steps: Sequence[Step], pair: Pair) -> Pair | str:
     return pair
 
 
+def _languages(source: str, target: str) -> str:
+    from dragoman.corpus.step.language import detect  # noqa: PLC0415  (loads a model)
+
+    return f"{detect(source)} → {detect(target)}"
+
+
 def _shorten(text: str) -> str:
     return text if len(text) <= _EXAMPLE_LENGTH else text[: _EXAMPLE_LENGTH - 1] + "…"
 
 
 def to_batch(origin: int, numbers: Sequence[int], pairs: Sequence[Pair]) -> pa.RecordBatch:
     """Lay the pairs of one corpus down with their keys."""
+    keys = b"".join([key_of(*pair) for pair in pairs])
     return pa.RecordBatch.from_arrays(
         [
-            pa.array([key_of(*pair) for pair in pairs], SCHEMA.field("key").type),
-            pa.array(np.full(len(pairs), origin, dtype=np.int32)),
-            pa.array(numbers, pa.int64()),
-            pa.array([pair.source for pair in pairs], pa.string()),
-            pa.array([pair.target for pair in pairs], pa.string()),
+            pa.Array.from_buffers(pa.binary(KEY_BYTES), len(pairs), [None, pa.py_buffer(keys)]),
+            table.numbers(np.full(len(pairs), origin, dtype=np.int32)),
+            table.numbers(np.array(numbers, dtype=np.int64)),
+            table.texts([pair.source for pair in pairs]),
+            table.texts([pair.target for pair in pairs]),
         ],
         schema=SCHEMA,
     )

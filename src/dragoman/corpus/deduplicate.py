@@ -15,7 +15,7 @@ Each of these is a map over buckets: nothing holds the corpus.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,6 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 class ExactTask(Task):
     """Takes one bucket out of all cleaned chunks and keeps one of each pair, sorted by key."""
 
-    kind: Literal["exact"] = "exact"
     chunks: tuple[Path, ...]
     bucket: int
     keeps_all: bool
@@ -49,7 +48,7 @@ class ExactTask(Task):
         if not self.keeps_all:
             is_first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
         origins = rows["origin"].to_numpy()[order]
-        kept = rows.take(pa.array(order[is_first]))
+        kept = rows.take(table.numbers(order[is_first]))
         counts = {"dropped": table.count_values(origins[~is_first])}
         table.write(self.result, [table.one_batch(kept)], counts)
 
@@ -57,7 +56,6 @@ class ExactTask(Task):
 class SignTask(Task):
     """Signs one bucket, and scatters the bands of the signatures."""
 
-    kind: Literal["sign"] = "sign"
     rows: Path
     buckets: int
 
@@ -79,7 +77,6 @@ class SignTask(Task):
 class NearTask(Task):
     """Finds, in one bucket of bands, who agrees with a smaller key; scatters these votes."""
 
-    kind: Literal["near"] = "near"
     signed: tuple[Path, ...]
     bucket: int
     buckets: int

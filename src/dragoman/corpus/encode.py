@@ -7,7 +7,7 @@ shards and what stands in them are shuffled already.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ _BLOCK = 20_000
 class EncodeTask(Task):
     """Encodes the training pairs of one bucket."""
 
-    kind: Literal["encode"] = "encode"
     rows: Path
     tokenizers: tuple[Path, Path]
     """The folders of the source's and the target's tokenizer; the same when they share one."""

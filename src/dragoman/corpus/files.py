@@ -14,6 +14,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -58,6 +59,7 @@ def check_files(paths: Sequence[Path], count: int) -> None:
         names = ", ".join(map(str, paths)) or "none"
         raise DataError(f"this format needs {count} file(s) for a corpus, found {names}")
     for path in paths:
+        check_name(path)
         if not path.exists():
             raise DataError(
                 f"no file {path}.\nTo see what is there, type: ls {path.parent}\n"
@@ -65,6 +67,15 @@ def check_files(paths: Sequence[Path], count: int) -> None:
             )
         if not path.is_file():
             raise DataError(f"{path} is a folder or a device, expected a file")
+
+
+def check_name(path: Path) -> None:
+    """Raise if the name of a file is no text, for it could not be written down."""
+    if LONE_SURROGATE.search(str(path)):
+        raise DataError(
+            f"the name {os.fsencode(path)!r} is not UTF-8, as a name in a recipe must be; "
+            "rename it, with ? for what cannot be typed, as: mv caf?.en cafe.en"
+        )
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:

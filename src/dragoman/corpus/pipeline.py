@@ -13,15 +13,12 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-
-from pydantic import Field, TypeAdapter
+from typing import Any, NamedTuple
 
 from dragoman import part
 from dragoman.corpus import engine, table
@@ -29,48 +26,25 @@ from dragoman.corpus.clean import CleanTask
 from dragoman.corpus.cleaning import Pair, Step
 from dragoman.corpus.deduplicate import ExactTask, NearTask, SignTask
 from dragoman.corpus.encode import EncodeTask
-from dragoman.corpus.files import COMPRESSIONS
+from dragoman.corpus.files import COMPRESSIONS, check_name
 from dragoman.corpus.leakage import Leakage
+from dragoman.corpus.learn import SOURCE_TARGET, LearnTask, find_tokenizers, take
+from dragoman.corpus.publish import publish
 from dragoman.corpus.read import ReadTask, chunks_of
 from dragoman.corpus.reader import Reader
 from dragoman.corpus.split import SIDES, SplitTask
 from dragoman.corpus.task import Task
-from dragoman.data.store import FORMAT, MANIFEST, shard_counts
-from dragoman.durable import new_folder, place, sha256, write_text
-from dragoman.errors import DataError, DragomanError, Mistake, RecipeError
+from dragoman.durable import sha256, write_text
+from dragoman.errors import DataError, Mistake, RecipeError
 from dragoman.part import Choice, choose
 from dragoman.recipe import CorpusFiles, Recipe
-from dragoman.tokenizer.folder import tokenizer_class
 
-VERSION = 1
+VERSION = 2
 """Of the stages' code: raise it when a stage would write other bytes for the same settings."""
 CHUNK_ROWS = (20_000, 1_000_000)
 """The least and the most. A cleaned chunk holds a batch for each bucket: small chunks keep all
 workers busy to the end, large ones keep those batches from becoming crumbs."""
 BUCKET_ROWS = 500_000
-
-_TASK: TypeAdapter[Task] = TypeAdapter(
-    Annotated[
-        ReadTask | CleanTask | ExactTask | SignTask | NearTask | SplitTask | EncodeTask,
-        Field(discriminator="kind"),
-    ]
-)
-
-
-def run_task(text: str) -> str:
-    """Run a task that was sent as JSON, where nobody has done it yet.
-
-    What is wrong with the data is an answer, not an accident: it travels back as text, for an
-    exception would come back wrapped in the engine's own.
-    """
-    task = _TASK.validate_json(text)
-    failure, exit_code = "", 0
-    try:
-        if not task.is_done():
-            task.run()
-    except DragomanError as error:
-        failure, exit_code = str(error), error.exit_code
-    return json.dumps({"result": str(task.result), "failure": failure, "exit_code": exit_code})
 
 
 class Progress(NamedTuple):
@@ -117,11 +91,12 @@ class Preparation:
     def run(self) -> Iterator[Progress]:
         """Prepare; give progress as it is made."""
         self.corpora = find_corpora(self.recipe, self.home)
+        tokenizers = find_tokenizers(self.recipe.tokenizer, self.home, self.folder)
         yield from self._read()
         leakage, leakage_key = self._leakage()
         yield from self._clean(leakage, leakage_key)
         yield from self._deduplicate()
-        yield from self._learn_tokenizer()
+        yield from self._tokenizer(tokenizers)
         yield from self._encode()
         self._publish()
 
@@ -273,35 +248,30 @@ class Preparation:
             "left out of corpus.steps."
         )
 
-    def _learn_tokenizer(self) -> Iterator[Progress]:
-        settings = self.recipe.tokenizer
-        languages = self.recipe.languages
-        split = self.split_files[0].parent.name
-        places = []
-        sides = [("source", "target")] if settings.shared else [("source",), ("target",)]
-        yield Progress("tokenizer", 0, len(sides))
-        for done, columns in enumerate(sides):
-            key = _key([split, settings.model_dump(), languages.model_dump(), columns])
-            folder = self.work / f"tokenizer-{key}"
-            if not folder.exists():
-                texts = self._sample(columns, settings.sample)
-                learned = tokenizer_class(settings.kind).train(
-                    texts, settings.vocabulary_size, sorted({languages.source, languages.target})
-                )
-                with new_folder(folder) as temporary:
-                    learned.save(temporary)
-            places.append(folder)
-            yield Progress("tokenizer", done + 1, len(sides))
-        self.tokenizers = (places[0], places[-1])
-
-    def _sample(self, columns: Sequence[str], limit: int) -> Iterator[str]:
-        """Draw training sentences: as buckets are random samples, the first of each."""
-        rows = sum(table.counts(path)["sides"]["train"] for path in self.split_files)
-        share = min(1.0, limit / max(1, rows * len(columns)))
-        for path in self.split_files:
-            pairs = table.read_bucket([path], SIDES.index("train"))
-            for column in columns:
-                yield from pairs[column].slice(0, round(len(pairs) * share)).to_pylist()
+    def _tokenizer(self, taken: tuple[Path, Path] | None) -> Iterator[Progress]:
+        settings, languages = self.recipe.tokenizer, self.recipe.languages
+        if taken:
+            first, second = (self.work / f"tokenizer-{_key([sha256(file)])}" for file in taken)
+            for file, folder in zip(taken, (first, second), strict=True):
+                take(file, folder)
+            self.tokenizers = (first, second)
+            return
+        depends = [self.split_files[0].parent.name, settings.model_dump(), languages.model_dump()]
+        sides = [SOURCE_TARGET] if settings.shared else [(side,) for side in SOURCE_TARGET]
+        tasks = [
+            LearnTask(
+                result=self.work / f"tokenizer-{_key([*depends, columns])}",
+                rows=tuple(self.split_files),
+                columns=columns,
+                sample=settings.sample,
+                kind=settings.kind,
+                vocabulary_size=settings.vocabulary_size,
+                languages=tuple(sorted({languages.source, languages.target})),
+            )
+            for columns in sides
+        ]
+        yield from self._run("tokenizer", tasks)
+        self.tokenizers = (tasks[0].result, tasks[-1].result)
 
     def _encode(self) -> Iterator[Progress]:
         assert self.tokenizers is not None
@@ -322,70 +292,17 @@ class Preparation:
         self.shards = [task.result for task in tasks]
 
     def _publish(self) -> None:
-        """Put the results into the prepared folder; the manifest comes last and makes it whole."""
         assert self.tokenizers is not None
-        counted = [shard_counts(path) for path in self.shards]
-        finished = {path.name: path for path in self.shards}
-        for side, folder in zip(("source", "target"), self.tokenizers, strict=True):
-            finished |= {f"tokenizer/{side}/{file.name}": file for file in folder.iterdir()}
-        texts = self._texts()
-        manifest = {
-            "format": FORMAT,
+        facts = {
             "languages": self.recipe.languages.model_dump(),
             "recipe_sha256": _key([self.recipe.model_dump()], 64),
-            "train": [
-                {"file": path.name, "sha256": sha256(path), **counts}
-                for path, counts in zip(self.shards, counted, strict=True)
-            ],
-            "files": {
-                name: sha256(path) for name, path in finished.items() if name.startswith("tok")
-            }
-            | {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()},
-            "origins": {
-                str(number): sum(counts["origins"].get(str(number), 0) for counts in counted)
-                for number in range(len(self.corpora))
-            },
-            "weights": {str(n): corpus.weight for n, corpus in enumerate(self.corpora)},
             "corpora": [corpus.name for corpus in self.corpora],
+            "weights": {str(n): corpus.weight for n, corpus in enumerate(self.corpora)},
         }
-        text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        published = self.folder / MANIFEST
-        is_there = all((self.folder / name).exists() for name in (*finished, *texts))
-        if is_there and published.exists() and published.read_text(encoding="utf-8") == text:
-            return
-        self._withdraw(published)
-        for name, path in finished.items():
-            place(path, self.folder / name)
-        for name, content in texts.items():
-            write_text(self.folder / name, content)
-        write_text(published, text)
+        held_out = {side: self._held_out(side) for side in SIDES[1:]}
+        publish(self.folder, self.shards, self.tokenizers, held_out, facts)
 
-    def _withdraw(self, published: Path) -> None:
-        """Take away what an earlier run has published, and nothing else; the manifest first."""
-        if not published.exists():
-            return
-        try:
-            old = json.loads(published.read_text(encoding="utf-8"))
-            shards = [shard["file"] for shard in old["train"]]
-        except (ValueError, KeyError, TypeError):
-            shards = []
-        published.unlink()
-        for name in shards:
-            (self.folder / Path(name).name).unlink(missing_ok=True)
-        shutil.rmtree(self.folder / "tokenizer", ignore_errors=True)
-
-    def _texts(self) -> dict[str, str]:
-        """Lay the development and test sets out, one sentence a line."""
-        found = {}
-        for side in SIDES[1:]:
-            pairs = list(self.held_out(side))
-            for index, language in enumerate(("source", "target")):
-                lines = "".join(f"{_one_line(pair[index])}\n" for pair in pairs)
-                found[f"{side}.{language}"] = lines
-        return found
-
-    def held_out(self, side: str) -> Iterator[Pair]:
-        """The pairs of the development or the test set."""
+    def _held_out(self, side: str) -> Iterator[Pair]:
         for corpus, folder in zip(self.corpora, self.read_folders, strict=True):
             if corpus.side == side:
                 yield from read_pairs(folder)
@@ -461,6 +378,8 @@ def _find(pattern: str, home: Path) -> list[Path]:
     )
     if not found:
         raise DataError(f"no file {pattern!r} in the folder of the recipe")
+    for path in found:
+        check_name(path)
     return found
 
 
@@ -525,7 +444,3 @@ def _part_key(choice: Choice) -> Any:
     spec = find_spec(choice.name) if "." in choice.name else None
     own = sha256(Path(spec.origin)) if spec and spec.origin else None
     return [choice.model_dump(), own]
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\n", " ")

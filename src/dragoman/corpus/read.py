@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
 from dragoman.corpus import table
 from dragoman.corpus.reader import Reader
-from dragoman.corpus.row import Reject, Row
+from dragoman.corpus.row import Reject
 from dragoman.corpus.task import Task
 from dragoman.durable import new_folder
 from dragoman.part import Choice, choose
 
 SCHEMA = pa.schema([("number", pa.int64()), ("source", pa.string()), ("target", pa.string())])
 _EXAMPLES = 5
+Columns = tuple[list[int], list[str], list[str]]
 
 
 class ReadTask(Task):
     """Reads one corpus into a folder of chunks; the last one has the counts."""
 
-    kind: Literal["read"] = "read"
     format: Choice
     files: tuple[Path, ...]
     source: str
@@ -36,7 +36,9 @@ class ReadTask(Task):
     def run(self) -> None:
         """Read."""
         chosen = choose("corpus.format", self.format, "corpus.format", Reader)
-        rows: list[Row] = []
+        # Columns, for a million small tuples would keep the garbage collector busy.
+        columns: Columns = ([], [], [])
+        numbers, sources, targets = columns
         rejects: Counter[str] = Counter()
         places: dict[str, list[int]] = {}
         count = chunks = 0
@@ -49,18 +51,27 @@ class ReadTask(Task):
                     if len(seen) < _EXAMPLES:
                         seen.append(item.number)
                     continue
-                rows.append(item)
-                if len(rows) == self.chunk_rows:
-                    self._write(folder, chunks, rows, {})
-                    rows, chunks = [], chunks + 1
+                number, source, target = item
+                numbers.append(number)
+                sources.append(source)
+                targets.append(target)
+                if len(numbers) == self.chunk_rows:
+                    _write(folder, chunks, columns, {})
+                    for column in columns:
+                        column.clear()
+                    chunks += 1
             counts = {"rows": count, "rejects": dict(rejects), "rejected_lines": places}
-            self._write(folder, chunks, rows, counts)
+            _write(folder, chunks, columns, counts)
 
-    def _write(self, folder: Path, chunk: int, rows: list[Row], counts: object) -> None:
-        columns = list(zip(*rows, strict=True)) or [(), (), ()]
-        arrays = [pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-        table.write_now(folder / f"chunk-{chunk:05}.arrow", [batch], counts)
+
+def _write(folder: Path, chunk: int, columns: Columns, counts: object) -> None:
+    numbers, sources, targets = columns
+    arrays = [
+        table.numbers(np.array(numbers, dtype=np.int64)),
+        *map(table.texts, (sources, targets)),
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    table.write_now(folder / f"chunk-{chunk:05}.arrow", [batch], counts)
 
 
 def chunks_of(folder: Path) -> list[Path]:

@@ -24,6 +24,7 @@ from dragoman.tokenizer.interface import UNKNOWN
 _SAMPLE = 2000
 _EXAMPLES = 3
 _SHOWN_PAIRS = 8
+_SHOWN_LANGUAGES = 8
 
 
 class LostRowsError(DragomanError):
@@ -56,12 +57,14 @@ def _corpora(preparation: Preparation) -> Iterator[dict[str, Any]]:
         dropped = Counter({f"unreadable: {why}": n for why, n in read["rejects"].items()})
         lines = {f"unreadable: {why}": at for why, at in read["rejected_lines"].items()}
         examples: dict[str, list[Any]] = {}
+        languages: Counter[str] = Counter()
         shifts = []
         for path in preparation.clean_files[origin]:
             counts = table.counts(path)
             shifts += [counts["shift"]] if counts["shift"] else []
             for reason, record in counts["dropped"].items():
                 dropped[reason] += record["count"]
+                languages.update(record.get("languages", {}))
                 seen = examples.setdefault(reason, [])
                 seen += record["examples"][: _EXAMPLES - len(seen)]
         found = {"name": corpus.name, "side": corpus.side, "rows": read["rows"]}
@@ -73,6 +76,7 @@ def _corpora(preparation: Preparation) -> Iterator[dict[str, Any]]:
         else:
             found["kept"] = read["rows"] - sum(dropped.values())
         found |= {"dropped": dict(dropped), "examples": examples, "lines": lines}
+        found["dropped_languages"] = _most_common(languages)
         found["shift"] = shifts[0] if shifts else None
         if found["rows"] != found["kept"] + sum(dropped.values()):
             raise LostRowsError(
@@ -126,7 +130,12 @@ def _detected(preparation: Preparation) -> dict[str, dict[str, int]]:
     for pair in _sample(preparation, _SAMPLE):
         for side, text in zip(found, pair, strict=True):
             found[side][detect(text)] += 1
-    return {side: dict(counter.most_common(8)) for side, counter in found.items()}
+    return {side: _most_common(counter) for side, counter in found.items()}
+
+
+def _most_common(counter: Counter[str]) -> dict[str, int]:
+    # By name where they are equally many: which came first is not the corpus's affair.
+    return dict(sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_LANGUAGES])
 
 
 def _foreign(preparation: Preparation, detected: dict[str, dict[str, int]]) -> dict[str, int]:

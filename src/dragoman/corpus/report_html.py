@@ -179,6 +179,12 @@ def _examples(corpus: dict[str, Any]) -> Iterator[str]:
             f"<details><summary>Examples: {escape(reason)}</summary><table><tr><th class='n'>row"
             f"</th><th>source</th><th>target</th></tr>{body}</table></details>"
         )
+    if corpus["dropped_languages"]:
+        body = _detected(corpus["dropped_languages"])
+        yield (
+            "<details><summary>Languages found in pairs that were dropped for theirs</summary>"
+            f"<table>{body}</table></details>"
+        )
     for reason, numbers in sorted(corpus["lines"].items()):
         listed = ", ".join(str(number) for number in numbers)
         yield f"<p>{escape(reason)}: first at row {listed}.</p>"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,6 @@ _RESOLUTION = 1 << 32
 class SplitTask(Task):
     """Finishes one bucket: a file scattered by side."""
 
-    kind: Literal["split"] = "split"
     rows: Path
     votes: tuple[Path, ...]
     bucket: int

@@ -69,13 +69,29 @@ def shape(path: Path) -> tuple[int, int]:
         return batches, sum(file.get_batch(number).num_rows for number in range(batches))
 
 
+def texts(values: Sequence[str]) -> pa.Array:
+    """Lay texts down as a column.
+
+    Not by `pa.array`: where pandas is installed, that imports it, in every worker anew.
+    """
+    builder = pa.lib.StringBuilder()
+    builder.append_values(values)
+    return builder.finish()
+
+
+def numbers(values: np.ndarray[Any, Any]) -> pa.Array:
+    """See numbers as a column, for the same reason."""
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, data])
+
+
 def scatter(
     batch: pa.RecordBatch, bucket_of: np.ndarray[Any, Any], buckets: int
 ) -> list[pa.RecordBatch]:
     """Sort rows into one batch for each bucket; within a bucket they keep their order."""
     order = np.argsort(bucket_of, kind="stable")
     edges = np.searchsorted(bucket_of[order], np.arange(buckets + 1))
-    taken = batch.take(pa.array(order))
+    taken = batch.take(numbers(order))
     return [taken.slice(edges[n], edges[n + 1] - edges[n]) for n in range(buckets)]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -17,6 +18,9 @@ class Task(BaseModel, ABC):
     """Settings that are also the work."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    needs_process: ClassVar[bool] = False
+    """Whether it hears no Ctrl-C while it works, so that it cannot work in the driver's process."""
 
     result: Path
     """Where the result appears."""
