@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from dragoman.durable import new_file, place, sha256, write_text
-from dragoman.errors import ArtifactError, RecipeError
+from dragoman.errors import ArtifactError, RecipeError, SaveError
 from dragoman.recipe import Recipe
 from dragoman.recipe_file import dump_recipe, load_recipe
 from dragoman.shapes import Tensor
@@ -60,8 +61,11 @@ def begin_artifact(folder: Path, recipe: Recipe, tokenizer: Path) -> None:
 
 def finish_artifact(folder: Path, weights: Mapping[str, Tensor]) -> None:
     """Write the weights, and then the format, which makes it a model."""
-    with new_file(folder / _WEIGHTS) as temporary:
-        save_file({name: each.contiguous() for name, each in weights.items()}, temporary)
+    try:
+        with new_file(folder / _WEIGHTS) as temporary:
+            save_file({name: each.contiguous() for name, each in weights.items()}, temporary)
+    except SafetensorError as error:
+        raise SaveError(f"the model cannot be written: {error}; run it again when it can") from None
     files = [folder / _RECIPE, *_files(folder / _TOKENIZER), folder / _WEIGHTS]
     hashes = {file.relative_to(folder).as_posix(): sha256(file) for file in files}
     content = json.dumps({"format": FORMAT, "sha256": hashes}, indent=1, sort_keys=True)

@@ -72,6 +72,13 @@ def place(source: Path, path: Path) -> None:
             shutil.copyfile(source, temporary)
 
 
+def sweep(folder: Path) -> None:
+    """Remove the temporary files that a crash has left; nobody may be writing there now."""
+    for left_over in folder.rglob(".*.tmp"):
+        if left_over.is_file():
+            left_over.unlink()
+
+
 def sha256(path: Path) -> str:
     """Hash a file."""
     digest = hashlib.sha256()

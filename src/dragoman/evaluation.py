@@ -22,7 +22,9 @@ _TOKENS = 4096
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Compare translations with their references."""
+    """Compare translations with their references; of nothing, it is 0."""
+    if not hypotheses:
+        return 0.0
     return float(BLEU().corpus_score(list(hypotheses), [list(references)]).score)
 
 

@@ -20,11 +20,11 @@ from dragoman.tokenizer.interface import BEGIN, END
 from dragoman.training.averaging import MovingAverage
 from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.curve import draw_curve
-from dragoman.training.device import is_compiled, keep_memory, use_precision
+from dragoman.training.device import keep_memory, use_precision
 from dragoman.training.journal import Journal, read_journal
 from dragoman.training.optimizer import build_optimizer
 from dragoman.training.parallel import Learner, join_world
-from dragoman.training.run import CURVE, JOURNAL, Run, claim
+from dragoman.training.run import CHECKPOINTS, CURVE, JOURNAL, Run, claim
 from dragoman.training.signals import StopSign, listen
 from dragoman.training.trainer import Event, Scores, State, Told, Trainer
 
@@ -57,15 +57,13 @@ def train(recipe: Path, overrides: Sequence[str] = ()) -> Iterator[Event]:
 def _build(run: Run, stop: StopSign) -> Trainer:
     """Bring everyone together who works on a run."""
     settings, world = run.settings, run.world
-    checkpoints = Checkpoints(run.folder / "checkpoints", world)
+    checkpoints = Checkpoints(run.folder / CHECKPOINTS, world)
     forward = use_precision(run.precision, world.device)
     objective = run.build_objective()
     run.check_space(objective, checkpoints)
     feed = run.build_feed(run.micro_batches(objective))
     learner = Learner(objective, world)
     parameters, decay = learner.named_parameters, settings.moving_average
-    if is_compiled(settings, world.device):
-        learner.compile()
     development = _development(run)
 
     def validate() -> Scores:
@@ -114,13 +112,16 @@ def _card(run: Run, trainer: Trainer) -> dict[str, Any]:
     state = trainer.state
     pairs = max(state.pairs, 1)
     lengths = (round(state.source_tokens / pairs), round(state.target_tokens / pairs))
+    # The recipe may ask for more words than the text had.
+    words = run.recipe.tokenizer.model_copy(update={"vocabulary_size": run.tokenizers[1].size})
+    trained = run.recipe.model_copy(update={"tokenizer": words})
     # Three times forward: backward costs twice as much. At the mean length, so a little low.
-    flops = 3 * measure(run.recipe, *(max(each, 1) for each in lengths)).flops * state.pairs
+    flops = 3 * measure(trained, *(max(each, 1) for each in lengths)).flops * state.pairs
     hours = state.seconds / 3600
     tokens = state.source_tokens + state.target_tokens
     device = run.world.device.type
     name = torch.cuda.get_device_name() if device == "cuda" else device
-    best = state.best if run.settings.watch == "bleu" or state.best is None else -state.best
+    best = state.best if state.watch == "bleu" or state.best is None else -state.best
     size = f"{flops:.2g} FLOPs, {hours:.2f} h, {tokens / 1e6:.1f} M tokens"
     return {
         "dragoman": __version__,
@@ -133,6 +134,6 @@ def _card(run: Run, trainer: Trainer) -> dict[str, Any]:
         "pairs": state.pairs,
         "source_tokens": state.source_tokens,
         "target_tokens": state.target_tokens,
-        "development": {run.settings.watch: best, "step": state.best_step},
+        "development": {state.watch: best, "step": state.best_step},
         "recipe": run.recipe.model_dump(mode="json"),
     }

@@ -335,6 +335,18 @@ def test_narrowing_goes_on_from_where_it_was(choice: Any) -> None:
 # Heads: sizes agree, and a place is projected by itself.
 
 
+@pytest.mark.parametrize("name", part.names("model.heads"))
+def test_asking_and_offering_at_once_is_both_one_by_one(name: str) -> None:
+    heads = part.choose("model.heads", part.Choice(name=name), "model.heads", Heads)(16, 2)
+    initialise(heads, 1)
+    x = torch.randn(3, 5, 16)
+    # One large product may add in another order than three small ones.
+    for at_once, alone in zip(
+        heads.project(x), (heads.queries(x), *heads.keys_values(x)), strict=True
+    ):
+        torch.testing.assert_close(at_once, alone, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(("width", "count"), [(16, 2), (12, 3), (8, 1), (8, 8), (15, 4)])
 @pytest.mark.parametrize("name", part.names("model.heads"))
 def test_head_size_is_the_size_of_a_head(name: str, width: int, count: int) -> None:

@@ -95,9 +95,7 @@ class SelfAttention(nn.Module):
     ) -> tuple[Float[Tensor, "B T M"], KeysValues]:
         """Look at what is here and what is past; also give what the next step needs of it."""
         start = 0 if past is None else past.keys.shape[2]
-        queries, keys, values = position.place(
-            self.heads.queries(x), *self.heads.keys_values(x), start
-        )
+        queries, keys, values = position.place(*self.heads.project(x), start)
         seen = KeysValues(keys, values) if past is None else past.then(KeysValues(keys, values))
         mixed = self.attention(queries, seen.keys, seen.values, mask, position, start)
         return self.heads.join(mixed), seen

@@ -28,7 +28,8 @@ class Dropout(nn.Dropout):
         is_by_bytes = x.device.type == "cpu" and not torch.compiler.is_compiling()
         if not (self.training and self.p and is_by_bytes):
             return super().forward(x)
-        dropped: Tensor = _ByteDropout.apply(x, round(self.p * _LEVELS))  # type: ignore[no-untyped-call]
+        levels = min(round(self.p * _LEVELS), _LEVELS - 1)  # Something must stay, to be scaled.
+        dropped: Tensor = _ByteDropout.apply(x, levels)  # type: ignore[no-untyped-call]
         return dropped
 
 

@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 
 import torch
 from torch import nn
+from torch.nn import functional as F  # noqa: N812  (its usual name)
 
 from dragoman.shapes import Bool, Float, Tensor
 
@@ -50,6 +51,12 @@ class Heads(nn.Module, ABC):
         self, memory: Float[Tensor, "B S M"]
     ) -> tuple[Float[Tensor, "B H S D"], Float[Tensor, "B H S D"]]:
         """Offer, at each place, what can be asked for and what is then given."""
+
+    def project(
+        self, x: Float[Tensor, "B T M"]
+    ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B H T D"], Float[Tensor, "B H T D"]]:
+        """Ask and offer at once, where a sequence looks at itself; a kind may do it faster."""
+        return self.queries(x), *self.keys_values(x)
 
     @abstractmethod
     def join(self, mixed: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T M"]:
@@ -185,6 +192,16 @@ def cut_heads(x: Float[Tensor, "B T N"], count: int) -> Float[Tensor, "B H T D"]
     """Cut the features into `count` heads."""
     batch, length, _ = x.shape
     return x.view(batch, length, count, -1).transpose(1, 2)
+
+
+def project_at_once(
+    x: Float[Tensor, "B T M"], count: int, *maps: nn.Linear
+) -> tuple[Float[Tensor, "B H T D"], ...]:
+    """Project by several maps, and cut each into heads: one large product instead of small ones."""
+    weight = torch.cat([each.weight for each in maps])
+    bias = torch.cat([each.bias for each in maps])
+    projected = F.linear(x, weight, bias).view(*x.shape[:2], len(maps), count, -1)
+    return projected.permute(2, 0, 3, 1, 4).unbind(0)
 
 
 def concatenate_heads(x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T N"]:

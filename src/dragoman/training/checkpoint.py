@@ -16,13 +16,14 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch.distributed as dist
 from safetensors.torch import save_file
 from torch.distributed.checkpoint import state_dict_loader, state_dict_saver
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.hf_storage import (
     HuggingFaceStorageReader,
     HuggingFaceStorageWriter,
@@ -74,7 +75,11 @@ class Checkpoints:
         self.world.wait()
         if is_sharded:
             writer = HuggingFaceStorageWriter(str(temporary), save_distributed=True)
-            state_dict_saver.save({**model, **optimizer}, storage_writer=writer)
+            try:
+                state_dict_saver.save({**model, **optimizer}, storage_writer=writer)
+            except CheckpointException:  # On all ranks, whoever failed, and none writes any more.
+                shutil.rmtree(temporary, ignore_errors=True)
+                raise
         if self.world.is_first:
             with new_folder(path, temporary):
                 if not is_sharded:
@@ -110,6 +115,19 @@ class Checkpoints:
                 + "\nRemove the run's folder to begin anew."
             )
         return None
+
+    def check(self, steps: Sequence[int]) -> None:
+        """Refuse checkpoints of which one is damaged; all ranks call this."""
+        damages = []
+        if self.world.is_first:
+            each_damage = ((self._path(step), _damage(self._path(step))) for step in steps)
+            damages = [f"{path} is damaged: {damage}" for path, damage in each_damage if damage]
+        if self.world.add_up([len(damages)])[0]:
+            raise ArtifactError(
+                "the model would be made of checkpoints that cannot be used:\n  "
+                + "\n  ".join(damages)
+                + "\nRemove them and run it again, to make it of the others."
+            )
 
     def load(self, source: Path | int, tensors: Mapping[str, Tensor]) -> None:
         """Read from a folder, or from a step's, into these tensors, whole or sharded, in place."""
@@ -151,10 +169,10 @@ def _damage(path: Path) -> str | None:
         manifest = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
             return f"its format is {manifest['format']}, expected {FORMAT}"
-        expected = manifest["sha256"]
+        expected = dict(manifest["sha256"])
     except FileNotFoundError:
         return f"it has no {_MANIFEST}"
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return f"its {_MANIFEST} cannot be read"
     return next(_damages(path, expected), None)
 
@@ -166,3 +184,6 @@ def _damages(path: Path, expected: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} is missing"
         elif sha256(file) != digest:
             yield f"{name} is not what was written"
+    for file in path.iterdir():
+        if file.name not in expected and file.name != _MANIFEST:
+            yield f"{file.name} was not written with it"

@@ -55,7 +55,7 @@ def use_precision(precision: str, device: torch.device) -> contextlib.AbstractCo
 
 
 def is_compiled(settings: TrainingRecipe, device: torch.device) -> bool:
-    """Whether the objective is compiled."""
+    """Whether the layers are compiled."""
     return settings.compile == "yes" or (settings.compile == "auto" and device.type == "cuda")
 
 

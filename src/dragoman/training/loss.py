@@ -125,7 +125,8 @@ class _ChunkedLoss(torch.autograd.Function):
         low = torch.get_autocast_dtype(device) if is_mixed else states.dtype
         features, matrix = states.to(low), weight.to(low)
         words, total = weight.float().sum(dim=0), states.float().sum(dim=0)
-        loss = -share * (total @ words)
+        # Not a product of matrices, which autocast would round, and all that is added to it.
+        loss = -share * (total * words).sum()
         to_states, to_weight = torch.empty_like(features), torch.zeros_like(weight)
         for start in range(0, len(states), chunk):
             rows = slice(start, start + chunk)

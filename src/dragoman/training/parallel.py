@@ -24,12 +24,14 @@ from typing import TYPE_CHECKING, cast
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.fsdp import (
     FSDPModule,
     MixedPrecisionPolicy,
     fully_shard,
     register_fsdp_forward_method,
 )
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
@@ -86,7 +88,13 @@ def join_world() -> Iterator[World]:
         yield World(0, 1, device)
         return
     backend = "nccl" if has_gpu else "gloo"
-    dist.init_process_group(backend, timeout=_PATIENCE[backend])
+    patience = _PATIENCE[backend]
+    store, rank, _ = next(rendezvous("env://", timeout=patience))
+    if ranks == int(os.environ["LOCAL_WORLD_SIZE"]):
+        # When torchrun starts ranks again it keeps its store, and they may find the addresses of
+        # the dead (pytorch/pytorch#167288). Machines may differ in their counts; one does not.
+        store = PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=patience)
     try:
         yield World(dist.get_rank(), ranks, device)
     finally:
@@ -116,6 +124,8 @@ class Sum:
         gradients = [_gradient(each) for each in self._parameters]
         for _, earlier in reversed(self._waiting):
             torch._foreach_add_(gradients, earlier)
+        for parameter, gradient in zip(self._parameters, gradients, strict=True):
+            parameter.grad = gradient  # Where the last had none, all that waited is in a new one.
         self._waiting.clear()
 
     def finish_some(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
@@ -163,10 +173,6 @@ class Learner:
         if isinstance(self.objective, FSDPModule):
             # Else the whole weights of now would stay, and be taken for those of later.
             self.objective.reshard()
-
-    def compile(self) -> None:
-        """Let PyTorch compile the objective."""
-        self.objective.compile(dynamic=True)
 
     def learn(self, batch: MicroBatch, *, is_last: bool) -> float:
         """Go forward and backward once; give the loss. With the last, gradients are complete."""
@@ -226,6 +232,12 @@ def shard(objective: Objective, precision: torch.dtype | None) -> None:
             module.set_force_sum_reduction_for_comms(True)
     for name in ("encode", "decode"):
         register_fsdp_forward_method(objective, name)
+
+
+def compile_layers(model: Transformer) -> None:
+    """Compile the layers, each kind once: they are most of the work, and their shapes are plain."""
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        layer.compile(dynamic=True)
 
 
 def recompute(model: Transformer) -> None:

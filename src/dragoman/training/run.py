@@ -29,7 +29,7 @@ from dragoman.artifact import (
 )
 from dragoman.data.sampler import Sampler
 from dragoman.data.store import MANIFEST, Prepared
-from dragoman.durable import sha256, write_text
+from dragoman.durable import sha256, sweep, write_text
 from dragoman.errors import ArtifactError, Mistake, RecipeError, SaveError
 from dragoman.model.initialisation import initialise
 from dragoman.model.transformer import Transformer
@@ -42,18 +42,19 @@ from dragoman.tokenizer.interface import Tokenizer
 from dragoman.tokenizer.sentencepiece import SentencePiece
 from dragoman.training.averaging import mean_of
 from dragoman.training.checkpoint import Checkpoints
-from dragoman.training.device import choose_precision
+from dragoman.training.device import choose_precision, is_compiled
 from dragoman.training.feed import Feed, Spelling
 from dragoman.training.fit import count_micro_batches
 from dragoman.training.loss import Objective
-from dragoman.training.parallel import World, recompute, shard
+from dragoman.training.parallel import World, compile_layers, recompute, shard
 
 _FREE = {"steps", "minutes", "patience", "threshold", "watch", "validate_every"} | {
     *("validation_pairs", "save_every", "keep", "average", "log_every", "tensorboard"),
-    *("compile", "parallel", "recompute"),
+    *("compile", "parallel", "recompute", "folder"),
 }
 """Settings of training that may change while a run goes on: they do not touch its steps."""
 JOURNAL, CARD, CURVE = "journal.jsonl", "card.json", "curve.png"
+CHECKPOINTS = "checkpoints"
 _FACTS = "run.json"
 
 
@@ -88,12 +89,14 @@ class Run:
             objective = Objective(model, settings.label_smoothing, settings.r_drop)
         if settings.recompute:
             recompute(model)
+        if is_compiled(settings, self.world.device):
+            compile_layers(model)
         if settings.parallel == "fsdp" and self.world.ranks > 1:
             is_low = self.precision == "bfloat16" and self.world.device.type == "cuda"
             shard(objective, torch.bfloat16 if is_low else None)
         objective.to_empty(device=self.world.device)
         initialise(model, self.recipe.seed)
-        if settings.start_from:
+        if settings.start_from and not self._has_begun:
             self._start_from(model)
         return objective.train()
 
@@ -110,10 +113,7 @@ class Run:
         world, facts = self.world, self._facts()
         count = facts.get("micro_batches")
         if count is None:
-            longest = 1 + max(
-                (each["longest"] for each in self.prepared.manifest["train"]), default=0
-            )
-            own = count_micro_batches(objective, self.settings, longest, world.ranks)
+            own = count_micro_batches(objective, self.settings, self._longest, world.ranks)
             # The most that any rank needs.
             counts = [0.0] * world.ranks
             counts[world.rank] = own
@@ -139,6 +139,8 @@ class Run:
         settings, seed = self.settings, self.recipe.seed
         weights = {int(key): value for key, value in self.prepared.manifest["weights"].items()}
         budget = max(settings.tokens_per_update // micro_batches, 1)
+        if budget < self._longest:
+            raise RecipeError([self._too_small(budget, micro_batches)])
         sampler = Sampler(self.prepared, seed, budget, settings.temperature, weights)
         spelling = None
         if settings.bpe_dropout:
@@ -151,6 +153,20 @@ class Run:
         world = self.world
         return Feed(sampler, micro_batches, world.rank, world.ranks, world.device, spelling)
 
+    def _too_small(self, budget: int, micro_batches: int) -> Mistake:
+        """Say which setting would let the longest pair into a micro-batch."""
+        tokens, longest = self.settings.tokens_per_update, self._longest
+        name, least = "tokens_per_update", longest * micro_batches
+        fitting = tokens // longest
+        if self.settings.micro_batch != "auto" and fitting >= self.world.ranks:
+            name, least = "micro_batch", -(-tokens // fitting)
+        what = (
+            f"found {getattr(self.settings, name)}, expected at least {least}: an update is cut "
+            f"into {micro_batches} micro-batches of {budget} tokens, and the longest pair has "
+            f"{longest} on a side. Or prepare with a smaller corpus.longest"
+        )
+        return Mistake(f"training.{name}", what)
+
     def finish(
         self,
         parameters: Mapping[str, Tensor],
@@ -159,8 +175,10 @@ class Run:
         card: dict[str, Any],
     ) -> None:
         """Make the run a model: its best weights, or the mean of its last checkpoints."""
-        steps = checkpoints.steps()[-self.settings.average :]
-        chosen = steps if self.settings.average > 1 else [best]
+        steps = checkpoints.steps()
+        wants_best = self.settings.average == 1 and best in steps
+        chosen = [best] if wants_best else steps[-self.settings.average :]
+        checkpoints.check(chosen)
         model = {name: each.detach() for name, each in parameters.items()}
         prefix = "average." if self.settings.moving_average else ""
 
@@ -184,7 +202,7 @@ class Run:
         """Write down what decides the run's numbers, or check that it has not changed."""
         facts = self._facts()
         corpus = _corpus(self.prepared)
-        if not facts:
+        if not facts or not self._has_begun:
             facts = {"format": 1, "corpus_sha256": corpus}
         else:
             self._compare(load_recipe(self.folder / "recipe.yaml"))
@@ -195,6 +213,7 @@ class Run:
                     f"training.start_from={self.settings.folder} it begins with these weights)"
                 )
         if self.world.is_first:
+            sweep(self.folder)
             begin_artifact(self.folder, self.recipe, self.prepared.folder / "tokenizer")
             self._write_facts(facts)
         self.world.wait()
@@ -249,6 +268,16 @@ class Run:
             mistakes.append(Mistake("training.start_from", what))
         if mistakes:
             raise RecipeError(mistakes)
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether there is something to go on from; before, a recipe may still be corrected."""
+        return bool(Checkpoints(self.folder / CHECKPOINTS, self.world).steps())
+
+    @property
+    def _longest(self) -> int:
+        """The most tokens that a side of a pair has, with its end."""
+        return 1 + max((each["longest"] for each in self.prepared.manifest["train"]), default=0)
 
     def _facts(self) -> dict[str, Any]:
         try:

@@ -100,11 +100,15 @@ class State:
     loss: float = 0.0
     loss_tokens: int = 0
     """Summed since the journal's last line."""
+    watch: str = "bleu"
+    """What the best is measured by."""
     best: float | None = None
     best_step: int = 0
     validations_without_gain: int = 0
     skipped: list[int] = field(default_factory=list)
     """The steps skipped within the window."""
+    unplanned: list[int] = field(default_factory=list)
+    """Steps saved because of a stop; a run that was not stopped has no such checkpoints."""
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> State:
@@ -159,6 +163,8 @@ class Trainer:
                 logged = time.monotonic()
                 is_over = self._is_over()
             is_due = state.step % settings.save_every == 0 or state.best_step == state.step
+            if not is_due and (is_over or asked_to_stop):
+                state.unplanned.append(state.step)
             if is_due or is_over or asked_to_stop:
                 yield from self._save()
             if is_over or asked_to_stop:
@@ -188,6 +194,7 @@ class Trainer:
         self.checkpoints.load(found.folder, model | others)
         self.state = State.from_json(found.state)
         set_updates(self.optimizer, self.state.updates)
+        self._tidy_up()
         for reason in found.passed_over:
             yield Told(self.state.step, reason)
 
@@ -250,6 +257,8 @@ class Trainer:
         averaged = nullcontext() if self.average is None else self.average.in_place()
         with averaged, self.learner.evaluating(), self.forward:
             scores = self.validate()
+        if state.watch != settings.watch:  # Points and nats cannot be compared: begin anew.
+            state.watch, state.best = settings.watch, None
         value = scores.bleu if settings.watch == "bleu" else -scores.loss
         is_best = state.best is None or value > state.best + settings.threshold
         if is_best:
@@ -278,9 +287,7 @@ class Trainer:
             problem = str(error) or type(error).__name__
         if self.world.add_up([float(bool(problem))])[0] == 0:
             self.failed_saves = 0
-            if self.world.is_first:
-                newest = self.checkpoints.steps()[-max(self.settings.keep, self.settings.average) :]
-                self.checkpoints.keep_only({*newest, state.best_step})
+            self._tidy_up()
             return
         self.failed_saves += 1
         self._write("not_saved", step=state.step, reason=problem)
@@ -288,6 +295,15 @@ class Trainer:
         if self.failed_saves >= MOST_FAILED_SAVES:
             raise SaveError(f"{self.failed_saves} saves failed one after the other; {words}")
         yield Told(state.step, words)
+
+    def _tidy_up(self) -> None:
+        """Keep the newest checkpoints and the best: up to here, and as if there were no stops."""
+        settings, state = self.settings, self.state
+        if self.world.is_first:
+            planned = {each for each in self.checkpoints.steps() if each < state.step}
+            newest = [*sorted(planned.difference(state.unplanned)), state.step]
+            kept = newest[-max(settings.keep, settings.average) :]
+            self.checkpoints.keep_only({*kept, state.best_step})
 
     def _newest(self) -> str:
         steps = self.checkpoints.steps()

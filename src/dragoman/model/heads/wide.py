@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from dragoman.model.parts import Heads, concatenate_heads, cut_heads
+from dragoman.model.parts import Heads, concatenate_heads, cut_heads, project_at_once
 from dragoman.shapes import Float, Tensor
 
 
@@ -38,8 +38,15 @@ class Wide(Heads):
         self, memory: Float[Tensor, "B S M"]
     ) -> tuple[Float[Tensor, "B H S D"], Float[Tensor, "B H S D"]]:
         """Project, then cut."""
-        keys, values = self.key(memory), self.value(memory)
-        return cut_heads(keys, self.count), cut_heads(values, self.count)
+        keys, values = project_at_once(memory, self.count, self.key, self.value)
+        return keys, values
+
+    def project(
+        self, x: Float[Tensor, "B T M"]
+    ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B H T D"], Float[Tensor, "B H T D"]]:
+        """Project by all three matrices at once."""
+        queries, keys, values = project_at_once(x, self.count, self.query, self.key, self.value)
+        return queries, keys, values
 
     def join(self, mixed: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T M"]:
         """Concatenate, then project."""
