@@ -226,7 +226,7 @@ def main() -> None:
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            float(loss)
+            float(loss.detach())
         print(time.perf_counter() - start, flush=True)
 
 

@@ -440,7 +440,7 @@ def test_torchrun_starts_again_from_the_last_checkpoint(recipe, undisturbed):
     """Then one of them comes late: the other must not take a dead one for it."""
     faults = [
         {"kind": "at_step", "step": 7, "rank": 1, "attempt": 0, "signals": ["SIGKILL"]},
-        {"kind": "late", "rank": 1, "attempt": 1, "seconds": 1},
+        {"kind": "late", "rank": 1, "attempt": 1, "seconds": 2},
     ]
     override = "training.folder=restarted"
     folder = train(recipe, override, ranks=2, faults=faults, torchrun=["--max-restarts", "1"])

@@ -374,6 +374,18 @@ def test_validation_looks_at_the_averaged_weights_and_gives_the_own_back(write, 
         assert tensors_are_same(checkpoint(folder_of(recipe), step), checkpoint(folder, step))
 
 
+def test_the_average_follows_each_update(write):
+    """a ← d · a + (1 − d) · w,  d = t / (t + 50) while the run is young."""
+    recipe = write(training={"moving_average": 0.9, "steps": 3, "save_every": 1})
+    train(recipe)
+    folder = folder_of(recipe)
+    before, after = (checkpoint(folder, step, "optimizer") for step in (2, 3))
+    for name, weight in checkpoint(folder, 3).items():
+        exact = 3 / 53 * before[f"average.{name}"].double() + 50 / 53 * weight.double()
+        # One update in float32.
+        torch.testing.assert_close(after[f"average.{name}"].double(), exact, rtol=1e-6, atol=1e-7)
+
+
 # It begins.
 
 
@@ -623,6 +635,20 @@ def test_what_only_saves_memory_or_time_gives_the_same_run(write, whole, setting
         assert tensors_are_same(ours, theirs)
 
 
+def train_in_another_process(recipe, *options):
+    words = "import sys, pathlib; from dragoman import journey; "
+    words += "print(*journey.train(pathlib.Path(sys.argv[1])))"
+    command = [sys.executable, *options, "-c", words, str(recipe)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_a_process_where_warnings_are_errors_ends_well(write):
+    """SentencePiece, and what Python does with it at its end, must not take the process down."""
+    train_in_another_process(write("sentencepiece", training={"steps": 1}), "-W", "error")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_compiled_layers_learn_the_same(write):
@@ -632,10 +658,8 @@ def test_compiled_layers_learn_the_same(write):
         for each in ("no", "yes")
     )
     train(plain)
-    # In a process of its own: a compiler cannot read what checks the shapes in these tests.
-    words = "import sys, pathlib; from dragoman import journey; "
-    words += "print(*journey.train(pathlib.Path(sys.argv[1])))"
-    subprocess.run([sys.executable, "-c", words, str(compiled)], check=True)
+    # A compiler cannot read what checks the shapes in these tests.
+    train_in_another_process(compiled)
     ours, theirs = (
         [line["loss"] for line in journal(folder_of(each))] for each in (compiled, plain)
     )

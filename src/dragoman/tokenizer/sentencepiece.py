@@ -14,6 +14,7 @@ decodes as the sign. (The trainer still reads it as a space: it is too rare to l
 
 from __future__ import annotations
 
+import atexit
 import io
 import re
 import warnings
@@ -29,6 +30,17 @@ with warnings.catch_warnings():
     # use ends the process.
     warnings.simplefilter("ignore", DeprecationWarning)
     import sentencepiece as library
+
+
+@atexit.register
+def _let_it_end() -> None:
+    """Ignore it to the end: a last type is made when Python is half gone.
+
+    By then it knows only the filters that were used last, so they are used once more.
+    """
+    warnings.simplefilter("ignore", DeprecationWarning)
+    warnings.warn("", DeprecationWarning, stacklevel=1)
+
 
 SPACE_MARK = "▁"
 """How SentencePiece writes a space, and the start of a text."""
