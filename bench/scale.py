@@ -91,7 +91,7 @@ def main() -> None:
         "corpus:\n  train: [{files: [all.en, all.de]}]\n  duplicates: near\n"
         f"  steps: [{given.steps}]\ntokenizer: {{sample: 1000000}}\n"
     )
-    from dragoman import workflow
+    from dragoman.workflow import preparation
     from dragoman.data.sampler import Sampler
     from dragoman.data.store import Prepared
 
@@ -99,7 +99,7 @@ def main() -> None:
     memory.start()
     seconds: dict[str, float] = {}
     last = start = time.perf_counter()
-    for progress in workflow.prepare(folder / "recipe.yaml"):
+    for progress in preparation.prepare(folder / "recipe.yaml"):
         now = time.perf_counter()
         seconds[progress.stage] = seconds.get(progress.stage, 0.0) + now - last
         last = now

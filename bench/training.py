@@ -34,14 +34,14 @@ STEPS = {"tiny": (24, 12), "base": (3, 2)}
 
 
 def prepare(folder: Path) -> None:
-    from dragoman import workflow
+    from dragoman.workflow import preparation
 
     named = os.environ.get("DRAGOMAN_DATA")
     data = Path(named) if named else HERE.parents[1] / "shared" / "data"
     files = [str(data / "multi30k" / f"train.{language}.gz") for language in ("en", "de")]
     (folder / "tiny.yaml").write_text(_recipe("tiny", files))
     (folder / "base.yaml").write_text(_recipe("base", files))
-    for _ in workflow.prepare(folder / "tiny.yaml"):
+    for _ in preparation.prepare(folder / "tiny.yaml"):
         pass
 
 
@@ -75,11 +75,11 @@ def write_batches(folder: Path, path: Path, count: int) -> list[int]:
 
 def run_ours(recipe: Path, count: int) -> None:
     """Train as the command does; for each line on the input, go on for `count` steps."""
-    from dragoman import journey
+    from dragoman.workflow import training
 
     never = 10**9
     settings = [f"training.{name}={never}" for name in ("steps", "validate_every", "save_every")]
-    events = journey.train(recipe, [*settings, f"training.log_every={count}"])
+    events = training.train(recipe, [*settings, f"training.log_every={count}"])
     for _ in sys.stdin:
         start = time.perf_counter()
         next(events)

@@ -4,7 +4,7 @@ The task is to say digits backwards: "3 1 4" becomes "4 1 3". What `dragoman pre
 written here directly, in the same layout, and the same for the same seed.
 
     recipe = digits.write(tmp_path)                   prepared/ and recipe.yaml, 12 steps
-    events = list(journey.train(recipe))              run/
+    events = list(training.train(recipe))              run/
     recipe = digits.write_recipe(tmp_path, training={"steps": 20}, model={"dropout": 0.0})
 """
 

@@ -53,8 +53,15 @@ class Artifact:
 
 
 def begin_artifact(folder: Path, recipe: Recipe, tokenizer: Path) -> None:
-    """Write what is known before training: the recipe and the tokenizers."""
-    write_text(folder / _RECIPE, dump_recipe(recipe))
+    """Write what is known before training: the recipe and the tokenizers.
+
+    Where it was a model with another recipe, it is none until it is finished again.
+    """
+    text = dump_recipe(recipe)
+    path = folder / _RECIPE
+    if path.exists() and path.read_text(encoding="utf-8") != text:
+        (folder / _FORMAT).unlink(missing_ok=True)
+    write_text(path, text)
     for file in _files(tokenizer):
         place(file, folder / _TOKENIZER / file.relative_to(tokenizer))
 

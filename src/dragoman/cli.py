@@ -144,21 +144,21 @@ def prepare(
 ) -> None:
     """Clean, deduplicate, split and encode your corpus; run it again and it goes on."""
     with _needs("preparing a corpus", "prepare"):
-        from dragoman import workflow
+        from dragoman.workflow import preparation
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description:<17}"), BarColumn(), MofNCompleteColumn())
     with Bar(*columns, TextColumn("{task.fields[rate]}"), TimeRemainingColumn()) as bar:
         shown: dict[str, TaskID] = {}
-        for stage, done, total in workflow.prepare(
+        for stage, done, total in preparation.prepare(
             recipe, settings or [], workers=workers, cluster=cluster
         ):
             if stage not in shown:
                 shown[stage] = bar.add_task(stage, total=total, rate="")
             speed = bar.tasks[shown[stage]].speed
             bar.update(shown[stage], completed=done, rate=f"{speed:.1f}/s" if speed else "")
-    typer.echo(workflow.summary(recipe, settings or []), nl=False)
+    typer.echo(preparation.summary(recipe, settings or []), nl=False)
 
 
 @app.command()
@@ -171,12 +171,12 @@ def train(
 ) -> None:
     """Train on what was prepared; run it again and it goes on where it was."""
     with _needs("training", "train"):
-        from dragoman import journey
+        from dragoman.workflow import training
     from dragoman.display import show_training
     from dragoman.recipe_file import load_recipe
 
     most = load_recipe(recipe, settings or []).training
-    show_training(journey.train(recipe, settings or []), most.steps, most.minutes)
+    show_training(training.train(recipe, settings or []), most.steps, most.minutes)
 
 
 @app.command()
@@ -196,14 +196,16 @@ def init(
 ) -> None:
     """Look at your files, show five pairs, and write a recipe that fits them."""
     with _needs("looking at a corpus", "prepare"):
-        from dragoman import workflow
+        from dragoman.workflow import preparation
 
     if demo:
-        _say_next(workflow.init_demo(folder))
+        _say_next(preparation.init_demo(folder))
         return
     if source is None:
         raise DataError("name your text with --source and --target, or take ours with --demo")
-    path, seen = workflow.init(folder, [source, target] if target else [source], languages, format)
+    path, seen = preparation.init(
+        folder, [source, target] if target else [source], languages, format
+    )
     typer.echo(f"{seen.pairs:,} pairs, {seen.rejects:,} rows that cannot be read. The first:\n")
     for pair in seen.examples:
         lines = (f"  {seen.source}  {pair.source}", f"  {seen.target}  {pair.target}")
@@ -225,9 +227,9 @@ def show_pairs(
 ) -> None:
     """Print pairs, one below the other, from any format or a prepared folder."""
     with _needs("reading a corpus", "prepare"):
-        from dragoman import workflow
+        from dragoman.workflow import preparation
 
-    for number, first, second in workflow.pairs(files, start, count, languages, format):
+    for number, first, second in preparation.pairs(files, start, count, languages, format):
         typer.echo(f"{number:>8}  {_printable(first)}\n{'':>8}  {_printable(second)}\n")
 
 

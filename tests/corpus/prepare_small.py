@@ -6,12 +6,14 @@ python prepare_small.py RECIPE WORKERS [CLUSTER]
 import sys
 from pathlib import Path
 
-from dragoman import workflow
 from dragoman.corpus import pipeline
+from dragoman.workflow import preparation
 
 pipeline.CHUNK_ROWS, pipeline.BUCKET_ROWS = (300, 300), 500
 
 if __name__ == "__main__":
     cluster = sys.argv[3] if len(sys.argv) > 3 else ""
-    for progress in workflow.prepare(Path(sys.argv[1]), workers=int(sys.argv[2]), cluster=cluster):
+    for progress in preparation.prepare(
+        Path(sys.argv[1]), workers=int(sys.argv[2]), cluster=cluster
+    ):
         print(*progress, flush=True)

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman import workflow
 from dragoman.corpus import demo, leakage, pipeline, table
 from dragoman.corpus.clean import key_of
 from dragoman.corpus.cleaning import Pair
@@ -25,6 +24,7 @@ from dragoman.durable import new_folder, sha256
 from dragoman.errors import DataError, RecipeError
 from dragoman.recipe_file import load_recipe
 from dragoman.tokenizer.folder import load_tokenizer
+from dragoman.workflow import preparation
 from shared_data import shared_data
 
 # The engine leaves the pipes of its processes to the garbage collector.
@@ -74,7 +74,7 @@ def small_tasks(monkeypatch):
 
 
 def prepare(recipe, *overrides, workers=1):
-    list(workflow.prepare(recipe, overrides, workers=workers))
+    list(preparation.prepare(recipe, overrides, workers=workers))
     return recipe.parent / "prepared"
 
 
@@ -413,7 +413,7 @@ def test_lines_that_have_gone_apart_are_told(tmp_path):
     line, shift = report["corpora"][0]["shift"]
     assert shift == -1
     assert abs(line - 17_000) < 300
-    assert "from about line" in workflow.summary(tmp_path / "recipe.yaml")
+    assert "from about line" in preparation.summary(tmp_path / "recipe.yaml")
 
 
 @pytest.fixture
@@ -472,8 +472,8 @@ def test_a_link_to_a_recipe_is_the_recipe(tiny_corpus, tmp_path):
     (tmp_path / "link").mkdir()
     link = tmp_path / "link" / "recipe.yaml"
     link.symlink_to(tiny_corpus)
-    list(workflow.prepare(link, workers=1))
-    assert "pairs to train on" in workflow.summary(link)
+    list(preparation.prepare(link, workers=1))
+    assert "pairs to train on" in preparation.summary(link)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 import digits
-from dragoman import journey
 from dragoman.artifact import read_artifact
 from dragoman.decoding.greedy import Greedy
 from dragoman.evaluation import Development
 from dragoman.model.transformer import Transformer
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.tokenizer.interface import BEGIN, END
+from dragoman.workflow import training
 from small_models import EVERY_PART
 
 LONGEST = 6
@@ -70,7 +70,7 @@ def test_every_part_learns_to_say_digits_backwards(tmp_path, kind, name):
     recipe = digits.write(
         tmp_path, pairs=8000, longest=LONGEST, model=settings, training=TASK["training"]
     )
-    for _ in journey.train(recipe):
+    for _ in training.train(recipe):
         pass
     unseen = digits.digit_pairs(300, LONGEST, random.Random(99))
     right = share_right(tmp_path / "run", unseen)

@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file
 
 import digits
-from dragoman import journey
 from dragoman.artifact import read_artifact
 from dragoman.errors import ArtifactError, DataError, RecipeError, Stopped
 from dragoman.evaluation import Development
 from dragoman.training import curve, run
 from dragoman.training.journal import read_journal
 from dragoman.training.trainer import Learned, Validated
+from dragoman.workflow import training
 
 OWN = {"tokens_per_second", "seconds", "unplanned"}
 """What no two runs have in common: their time, and when they were stopped."""
@@ -28,7 +28,7 @@ OWN = {"tokens_per_second", "seconds", "unplanned"}
 def _no_drawing():
     """The picture takes as long as all the rest; one test draws it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journey, "draw_curve", lambda *_: None)
+        patch.setattr(training, "draw_curve", lambda *_: None)
         yield
 
 
@@ -60,7 +60,7 @@ def write(corpora, tmp_path):
 def whole(corpora):
     """A run of twelve steps, finished; for looking at only."""
     recipe = digits.write_recipe(corpora / "words")
-    return recipe.parent / "run", list(journey.train(recipe))
+    return recipe.parent / "run", list(training.train(recipe))
 
 
 @pytest.fixture
@@ -77,12 +77,12 @@ def scores(monkeypatch):
 
 
 def train(recipe, *overrides):
-    return list(journey.train(recipe, overrides))
+    return list(training.train(recipe, overrides))
 
 
 def stop_after(recipe, step):
     """Ask it to stop once a step has been told."""
-    for event in journey.train(recipe):
+    for event in training.train(recipe):
         if event.step == step:
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -201,7 +201,7 @@ def test_a_run_that_was_cut_off_again_and_again_comes_out_the_same(write, whole)
     folder, _ = whole
     recipe = write()
     for step in (3, 7, 10):
-        going = journey.train(recipe)
+        going = training.train(recipe)
         while next(going).step < step:
             pass
         going.close()
@@ -239,7 +239,7 @@ def test_a_run_that_was_moved_goes_on(write, whole):
 
 def test_two_cannot_train_one_run(write):
     recipe = write()
-    first = journey.train(recipe)
+    first = training.train(recipe)
     next(first)
     with pytest.raises(ArtifactError, match=f"is being trained by process {os.getpid()}"):
         train(recipe)
@@ -606,7 +606,7 @@ def test_flops_are_those_of_the_model_that_was_trained(whole):
 
 
 def test_a_finished_run_is_a_model_with_its_curve(write, monkeypatch):
-    monkeypatch.setattr(journey, "draw_curve", curve.draw_curve)
+    monkeypatch.setattr(training, "draw_curve", curve.draw_curve)
     recipe = write(training={"steps": 4})
     train(recipe)
     folder = folder_of(recipe)
@@ -636,8 +636,8 @@ def test_what_only_saves_memory_or_time_gives_the_same_run(write, whole, setting
 
 
 def train_in_another_process(recipe, *options):
-    words = "import sys, pathlib; from dragoman import journey; "
-    words += "print(*journey.train(pathlib.Path(sys.argv[1])))"
+    words = "import sys, pathlib; from dragoman.workflow import training; "
+    words += "print(*training.train(pathlib.Path(sys.argv[1])))"
     command = [sys.executable, *options, "-c", words, str(recipe)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

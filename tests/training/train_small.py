@@ -29,11 +29,12 @@ import torch
 import torch.distributed.run
 from torch.multiprocessing.spawn import ProcessContext
 
-from dragoman import cli, display, journey  # noqa: F401  (loaded once, for all trainees)
+from dragoman import cli, display  # noqa: F401  (loaded once, for all trainees)
 from dragoman.data.sampler import Sampler
 from dragoman.training import checkpoint, parallel
 from dragoman.training.run import Run
 from dragoman.training.trainer import Trainer
+from dragoman.workflow import training
 
 # No thread may have been started when a process is forked.
 torch.set_num_threads(1)
@@ -221,7 +222,7 @@ def train(job: dict[str, Any]) -> None:
             _FAULTS[fault.pop("kind")](**fault)
     sys.path[:0] = job["path"]
     # The picture of the curve would take as long as the rest.
-    journey.draw_curve = lambda *_: None
+    training.draw_curve = lambda *_: None
     sys.argv = ["dragoman", "train", *job["arguments"]]
     cli.main()
 

@@ -47,7 +47,7 @@ class Output(nn.Module):
 
     def factors(
         self, states: Float[Tensor, "B T M"], tied: Float[Tensor, "V E"]
-    ) -> tuple[Float[Tensor, "B T E"], Float[Tensor, "V E"]]:
+    ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "V F"]]:
         """Give what is multiplied: features of the states, and the own matrix or the tied one.
 
         A tied matrix reads the features that belong to the word; they are all, unless positions

@@ -9,8 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
 from types import FrameType
+
+_SAME_WISH = 1.0
+"""Seconds within which the same signal again is the first one: managers of jobs signal every
+process, and torchrun hands on what it was told."""
 
 
 class StopSign:
@@ -18,12 +23,15 @@ class StopSign:
 
     def __init__(self) -> None:
         self.is_up = False
+        self._first = (0, 0.0)
 
     def raise_it(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""
-        if self.is_up:
+        now = time.monotonic()
+        if not self.is_up:
+            self.is_up, self._first = True, (number, now)
+        elif number != self._first[0] or now - self._first[1] > _SAME_WISH:
             os._exit(128 + number)
-        self.is_up = True
 
 
 @contextlib.contextmanager

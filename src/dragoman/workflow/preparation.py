@@ -1,7 +1,7 @@
-"""How do the stages become a journey?
+"""How does raw text become a prepared corpus?
 
-This is the only room that knows them all; the stages stay strangers to each other. Each function is
-what one command does, without its printing.
+The rooms of this folder know all stages, which stay strangers to each other. Each function is what
+one command does, without its printing.
 """
 
 from __future__ import annotations
