@@ -32,8 +32,8 @@ class ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, levels):
         draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
-        mask = draws.view(torch.uint8)[: x.numel()].view(x.shape) >= levels
-        scale = mask.float().mul_(256 / (256 - levels))
+        bytes_ = draws.view(torch.uint8)[: x.numel()].view(x.shape)
+        scale = torch.ge(bytes_, levels, out=torch.empty_like(x)).mul_(256 / (256 - levels))
         ctx.save_for_backward(scale)
         return x * scale
 

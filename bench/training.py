@@ -29,7 +29,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TOKENS = 4096
-STEPS = {"tiny": (24, 12), "base": (3, 2)}
+STEPS = {"tiny": (24, 8), "base": (3, 1)}
 """Batches of a pass: in full, and with --quick."""
 
 
