@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from dragoman.training.trainer import Event, Learned
+from dragoman.training.trainer import Event, Learned, Told, Validated
 
 
 class _TimeLeft(ProgressColumn):
@@ -41,29 +39,21 @@ def show_training(events: Iterable[Event], steps: int, minutes: float) -> None:
             pass
         return
     console = Console(highlight=False)
-    columns = (TextColumn("{task.completed:,}/{task.total:,}"), BarColumn(bar_width=12))
-    facts = TextColumn("{task.fields[facts]}")
+    columns = (TextColumn("{task.completed:,} of {task.total:,}"), BarColumn(bar_width=5))
+    facts, bleu = TextColumn("{task.fields[facts]}"), ""
     with Progress(*columns, facts, _TimeLeft(minutes), console=console) as bar:
         task = bar.add_task("", total=steps, facts="")
         for event in events:
-            name = type(event).__name__
-            if name == "Learned":
-                words = _learned(event)  # type: ignore[arg-type]
-                bar.update(task, completed=event.step, facts=words)
-                if not console.is_terminal:
-                    console.print(f"{event.step:>9,}  {words}")
-            elif name == "Validated":
-                scores = event.scores  # type: ignore[union-attr]
-                best = "  best so far" if event.is_best else ""  # type: ignore[union-attr]
-                console.print(
-                    f"{event.step:>9,}  development: loss {scores.loss:.3f}, "
-                    f"BLEU {scores.bleu:.1f}{best}"
-                )
-            else:
-                console.print(f"{event.step:>9,}  {event.words}")  # type: ignore[union-attr]
-
-
-def _learned(event: Learned) -> str:
-    return (
-        f"loss {event.loss:.3f}  lr {event.learning_rate:.1e}  {event.tokens_per_second:,.0f} tok/s"
-    )
+            match event:
+                case Learned(step, loss, rate, _, speed):
+                    words = f"loss {loss:.3f} lr {rate:.1e} {speed:,.0f} tok/s{bleu}"
+                    bar.update(task, completed=step, facts=words)
+                    if not console.is_terminal:
+                        console.print(f"{step:>9,}  {words}")
+                case Validated(step, scores, is_best):
+                    bleu = f" BLEU {scores.bleu:.1f}"
+                    best = "  best so far" if is_best else ""
+                    words = f"development: loss {scores.loss:.3f}{bleu}{best}"
+                    console.print(f"{step:>9,}  {words}")
+                case Told(step, words):
+                    console.print(f"{step:>9,}  {words}")

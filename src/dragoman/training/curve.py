@@ -27,10 +27,12 @@ def draw_curve(lines: Iterable[dict[str, Any]], path: Path, title: str) -> None:
     losses.plot(*_curve(learned, "loss"), color=_TRAINING, label="training, smoothed truth")
     losses.plot(*_curve(validated, "loss"), "o-", color=_DEVELOPMENT, ms=3, label="development")
     losses.set_ylabel("loss of a token (nats)")
-    losses.legend(frameon=False)
+    losses.legend(frameon=False, loc="upper right")
     scores.plot(*_curve(validated, "bleu"), "o-", color=_BLEU, ms=3)
     scores.set_ylabel("BLEU, greedy")
-    scores.set_ylim(bottom=0)
+    best_score = max((line["bleu"] for line in validated), default=0.0)
+    scores.set_ylim(0, max(1.1 * best_score, 1.0))
+    scores.set_xlim(left=0)
     scores.set_xlabel("updates")
     best = [line for line in validated if line["is_best"]][-1:]
     for line in best:

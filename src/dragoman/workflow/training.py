@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ def train(recipe: Path, overrides: Sequence[str] = ()) -> Iterator[Event]:
         if world.is_first:
             title = f"{settings.languages.source}–{settings.languages.target}, {card['cost']}"
             draw_curve(read_journal(folder / JOURNAL), folder / CURVE, title)
-        yield Told(trainer.state.step, f"{card['cost']}. The model: {folder}")
+        yield Told(trainer.state.step, str(card["cost"]))
+        yield Told(trainer.state.step, f"the model: {os.path.relpath(folder)}")
 
 
 def _build(run: Run, stop: StopSign) -> Trainer:
