@@ -56,4 +56,5 @@ def show_training(events: Iterable[Event], steps: int, minutes: float) -> None:
                     words = f"development: loss {scores.loss:.3f}{bleu}{best}"
                     console.print(f"{step:>9,}  {words}")
                 case Told(step, words):
-                    console.print(f"{step:>9,}  {words}")
+                    below = "\n" + 11 * " "
+                    console.print(f"{step:>9,}  {words.replace(chr(10), below)}")

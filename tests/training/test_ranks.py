@@ -125,6 +125,13 @@ def test_shards_go_on_on_one_device_and_back(recipe, alone):
     assert losses(folder) == pytest.approx(losses(alone), rel=TOLERANCE)
 
 
+def test_shards_are_in_order_after_the_memory_was_measured(recipe, alone):
+    """How much fits is measured by going forward, which must leave no weight unsharded."""
+    overrides = ("training.folder=measured", "training.micro_batch=auto")
+    folder = train(recipe, FSDP, *overrides, ranks=2)
+    assert max(saved_steps(folder)) == max(saved_steps(alone))
+
+
 def test_layers_that_are_computed_again_learn_the_same(recipe, alone, sharded):
     again = "training.recompute=true"
     one = train(recipe, "training.folder=again", again)

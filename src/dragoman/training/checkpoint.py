@@ -102,7 +102,9 @@ class Checkpoints:
                     chosen = step
                     break
                 passed_over.append(f"{self._path(step).name} is damaged: {damage}")
-        shared = self.world.add_up([chosen, len(passed_over)] if self.world.is_first else [0, 0])
+        shared = self.world.add_up(
+            [chosen, len(passed_over)] if self.world.is_first else [0, 0], is_slow=True
+        )
         chosen, damaged = int(shared[0]), int(shared[1])
         if chosen >= 0:
             path = self._path(chosen)
@@ -122,7 +124,7 @@ class Checkpoints:
         if self.world.is_first:
             each_damage = ((self._path(step), _damage(self._path(step))) for step in steps)
             damages = [f"{path} is damaged: {damage}" for path, damage in each_damage if damage]
-        if self.world.add_up([len(damages)])[0]:
+        if self.world.add_up([len(damages)], is_slow=True)[0]:
             raise ArtifactError(
                 "the model would be made of checkpoints that cannot be used:\n  "
                 + "\n  ".join(damages)

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import sys
+from pathlib import Path
 
 import torch
 
@@ -42,7 +43,11 @@ def choose_precision(settings: TrainingRecipe, device: torch.device) -> str:
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
     # Asked of PyTorch's own CPU library, which would do the work.
-    return "bfloat16" if torch.ops.mkldnn._is_mkldnn_bf16_supported() else "float32"
+    try:
+        has_units = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    except (AttributeError, RuntimeError):  # Built without that library.
+        has_units = False
+    return "bfloat16" if has_units else "float32"
 
 
 def use_precision(precision: str, device: torch.device) -> contextlib.AbstractContextManager[None]:
@@ -63,4 +68,15 @@ def free_memory(device: torch.device) -> int:
     """How many bytes the device has left for us."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return _available() // ranks
+
+
+def _available() -> int:
+    """What the system could give without swapping: files it keeps in memory do not count."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        known = dict(line.split(":") for line in lines)
+        return 1024 * int(known["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):  # Not Linux: a careful guess.
+        return 4 << 30

@@ -9,6 +9,9 @@ The answer is stored in the run and never asked again.
 from __future__ import annotations
 
 import torch
+from torch import nn
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
 
 from dragoman.recipe import TrainingRecipe
 from dragoman.tokenizer.interface import END
@@ -31,7 +34,9 @@ def count_micro_batches(
         return max(-(-tokens // settings.micro_batch), ranks)
     parameters = list(objective.parameters())
     device = parameters[0].device
-    weights = sum(each.numel() * each.element_size() for each in parameters)
+    # Of a sharded weight, what this rank has of it.
+    owned = [each.to_local() if isinstance(each, DTensor) else each for each in parameters]
+    weights = sum(each.numel() * each.element_size() for each in owned)
     room = _SHARE * free_memory(device) - _COPIES * weights
     each = max(_bytes_per_token(objective, length, device) for length in (longest, 8))
     count = 1
@@ -48,12 +53,15 @@ def _bytes_per_token(objective: Objective, length: int, device: torch.device) ->
     kept: dict[int, int] = {}
 
     def count(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
+        whole = tensor if tensor._base is None else tensor._base
+        if not isinstance(whole, nn.Parameter):  # Weights are there anyway.
+            storage = tensor.untyped_storage()
+            kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
         loss = objective(MicroBatch(words, is_real, words, words, is_real))
     del loss
-    own = {each.untyped_storage().data_ptr() for each in objective.parameters()}
-    return sum(size for place, size in kept.items() if place not in own) / words.numel()
+    if isinstance(objective, FSDPModule):
+        objective.reshard()  # Going forward alone leaves some weights whole.
+    return sum(kept.values()) / words.numel()

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from dragoman.durable import write_text
+from dragoman.errors import MissingExtraError
 
 
 class Journal:
@@ -24,7 +25,10 @@ class Journal:
         self._file = path.open("a", encoding="utf-8")
         self._board: Any = None
         if has_board:
-            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  (an extra)
+            try:
+                from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  (an extra)
+            except ModuleNotFoundError:
+                raise MissingExtraError("training.tensorboard", "tensorboard", "track") from None
 
             self._board = SummaryWriter(path.parent / "tensorboard", purge_step=step + 1)
 

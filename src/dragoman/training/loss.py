@@ -127,7 +127,8 @@ class _ChunkedLoss(torch.autograd.Function):
         words, total = weight.float().sum(dim=0), states.float().sum(dim=0)
         # Not a product of matrices, which autocast would round, and all that is added to it.
         loss = -share * (total * words).sum()
-        to_states, to_weight = torch.empty_like(features), torch.zeros_like(weight)
+        to_states = torch.empty_like(features)
+        to_weight = torch.zeros_like(weight, dtype=torch.float32)
         for start in range(0, len(states), chunk):
             rows = slice(start, start + chunk)
             told = expected[rows].unsqueeze(1)
@@ -142,12 +143,13 @@ class _ChunkedLoss(torch.autograd.Function):
                 torch.mm(gradient, matrix, out=to_states[rows])
                 to_weight += gradient.t() @ features[rows]
         to_states -= (share * words).to(low)
-        to_weight -= (share * total).to(weight.dtype)
-        ctx.states_type = states.dtype
+        to_weight -= share * total
+        ctx.states_type, ctx.weight_type = states.dtype, weight.dtype
         ctx.save_for_backward(to_states, to_weight)
         return loss
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         to_states, to_weight = ctx.saved_tensors
-        return gradient * to_states.to(ctx.states_type), gradient * to_weight, None, None, None
+        for_weight = (gradient * to_weight).to(ctx.weight_type)
+        return gradient * to_states.to(ctx.states_type), for_weight, None, None, None

@@ -35,6 +35,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
+from dragoman.errors import DragomanError
 from dragoman.model.transformer import Transformer
 from dragoman.shapes import Tensor
 from dragoman.training.loss import MicroBatch, Objective
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 Added = torch.futures.Future[Tensor]
 _PATIENCE = {"gloo": timedelta(seconds=30), "nccl": timedelta(seconds=120)}
 """How long ranks wait for one that says nothing before they give up together."""
+_PATIENCE_FOR_DISKS = timedelta(hours=1)
+"""And while the first reads or writes a whole checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +57,24 @@ class World:
     rank: int
     ranks: int
     device: torch.device
+    patient: dist.ProcessGroup | None = None
+    """The same ranks, with patience for a disk."""
 
     @property
     def is_first(self) -> bool:
         """The first rank writes what is written once."""
         return self.rank == 0
 
-    def add_up(self, values: Sequence[float]) -> list[float]:
-        """Add numbers over all ranks; where only one has other than zero, exactly."""
+    def add_up(self, values: Sequence[float], *, is_slow: bool = False) -> list[float]:
+        """Add numbers over all ranks; where only one has other than zero, exactly.
+
+        Slow is what comes after work with a disk that the first rank does for all.
+        """
         if self.ranks == 1:
             return list(values)
-        shared = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.all_reduce(shared)
+        device = "cpu" if is_slow else self.device
+        shared = torch.tensor(values, dtype=torch.float64, device=device)
+        dist.all_reduce(shared, group=self.patient if is_slow else None)
         added: list[float] = shared.tolist()
         return added
 
@@ -82,6 +91,11 @@ def join_world() -> Iterator[World]:
     local = int(os.environ.get("LOCAL_RANK", "0"))
     has_gpu = torch.cuda.is_available()
     device = torch.device("cuda", local) if has_gpu else torch.device("cpu")
+    if has_gpu and local >= torch.cuda.device_count():
+        raise DragomanError(
+            f"rank {local} of this machine has no GPU: found {torch.cuda.device_count()}; start "
+            "torchrun with at most as many processes (--nproc-per-node)"
+        )
     if has_gpu:
         torch.cuda.set_device(device)
     if "TORCHELASTIC_RUN_ID" not in os.environ:
@@ -96,7 +110,8 @@ def join_world() -> Iterator[World]:
         store = PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=patience)
     try:
-        yield World(dist.get_rank(), ranks, device)
+        patient = dist.new_group(backend="gloo", timeout=_PATIENCE_FOR_DISKS)
+        yield World(dist.get_rank(), ranks, device, patient)
     finally:
         dist.destroy_process_group()
 

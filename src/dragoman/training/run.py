@@ -145,8 +145,9 @@ class Run:
         spelling = None
         if settings.bpe_dropout:
             source, target = self.tokenizers
-            assert isinstance(source, SentencePiece)
-            assert isinstance(target, SentencePiece)
+            if not (isinstance(source, SentencePiece) and isinstance(target, SentencePiece)):
+                what = "the prepared tokenizer has no merges to leave out; prepare again, or set 0"
+                raise RecipeError([Mistake("training.bpe_dropout", what)])
             rate = settings.bpe_dropout
             dropouts = (Dropout(source, rate, seed), Dropout(target, rate, seed))
             spelling = Spelling((source, target), dropouts)
@@ -175,6 +176,7 @@ class Run:
         card: dict[str, Any],
     ) -> None:
         """Make the run a model: its best weights, or the mean of its last checkpoints."""
+        self.world.wait()  # The first rank may still be tidying up.
         steps = checkpoints.steps()
         wants_best = self.settings.average == 1 and best in steps
         chosen = [best] if wants_best else steps[-self.settings.average :]

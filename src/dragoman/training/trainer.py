@@ -10,6 +10,7 @@ goes on is the run that was not, bit for bit.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Iterator
@@ -257,6 +258,8 @@ class Trainer:
         averaged = nullcontext() if self.average is None else self.average.in_place()
         with averaged, self.learner.evaluating(), self.forward:
             scores = self.validate()
+        # What follows is decided by these numbers, so all ranks take the first one's.
+        scores = Scores(*self.world.add_up(scores if self.world.is_first else (0.0, 0.0)))
         if state.watch != settings.watch:  # Points and nats cannot be compared: begin anew.
             state.watch, state.best = settings.watch, None
         value = scores.bleu if settings.watch == "bleu" else -scores.loss
@@ -285,7 +288,7 @@ class Trainer:
             self.checkpoints.save(state.step, model, others, asdict(state))
         except (OSError, SafetensorError, CheckpointException) as error:
             problem = str(error) or type(error).__name__
-        if self.world.add_up([float(bool(problem))])[0] == 0:
+        if self.world.add_up([float(bool(problem))], is_slow=True)[0] == 0:
             self.failed_saves = 0
             self._tidy_up()
             return
@@ -311,7 +314,8 @@ class Trainer:
 
     def _write(self, kind: str, step: int, **facts: Any) -> None:
         if self.journal is not None:
-            self.journal.write(kind, step, **facts)
+            with contextlib.suppress(OSError):  # A full disk ends a run by its checkpoints only.
+                self.journal.write(kind, step, **facts)
 
 
 def _chance(seed: int, step: int, micro_batch: int) -> int:

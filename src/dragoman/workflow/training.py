@@ -52,8 +52,8 @@ def train(recipe: Path, overrides: Sequence[str] = ()) -> Iterator[Event]:
         if world.is_first:
             title = f"{settings.languages.source}–{settings.languages.target}, {card['cost']}"
             draw_curve(read_journal(folder / JOURNAL), folder / CURVE, title)
-        yield Told(trainer.state.step, str(card["cost"]))
-        yield Told(trainer.state.step, f"the model: {os.path.relpath(folder)}")
+        words = f"{card['cost']}\nthe model: {os.path.relpath(folder)}"
+        yield Told(trainer.state.step, words)
 
 
 def _build(run: Run, stop: StopSign) -> Trainer:
