@@ -205,8 +205,9 @@ def seconds(part, size, both_sides=True):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_no_text_takes_the_square_of_its_length(name):
-    slow = {piece: taken for piece, taken in seconds(shared(name), 30_000).items() if taken > 0.6}
-    assert not slow
+    # Twice: once, the seconds may be the garbage collector's.
+    first, second = (seconds(shared(name), 30_000) for _ in range(2))
+    assert not {piece for piece in first if min(first[piece], second[piece]) > 0.6}
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -91,7 +92,10 @@ def test_the_demo_grammar_is_learned_from_the_command_line(tmp_path):
         ["prepare", str(tmp_path / "recipe.yaml")],
         ["train", str(tmp_path / "recipe.yaml")],
     ):
-        subprocess.run([sys.executable, "-m", "dragoman", *command], check=True, cwd=tmp_path)
+        # One thread: two of them wait for each other where another test takes a core.
+        alone = os.environ | {"OMP_NUM_THREADS": "1"}
+        typed = [sys.executable, "-m", "dragoman", *command]
+        subprocess.run(typed, check=True, cwd=tmp_path, env=alone)
     sides = [(tmp_path / f"test.{side}").read_text().split("\n")[:-1] for side in ("en", "de")]
     right = share_right(tmp_path / "run", list(zip(*sides, strict=True)))
     print(f"of {len(sides[0])} unseen items right: {right:.4f}")
