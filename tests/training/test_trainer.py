@@ -20,6 +20,8 @@ from dragoman.training.journal import read_journal
 from dragoman.training.trainer import Learned, Validated
 from dragoman.workflow import training
 
+pytestmark = pytest.mark.slow  # Whole runs; `make check` is for the time between two thoughts.
+
 OWN = {"tokens_per_second", "seconds", "unplanned"}
 """What no two runs have in common: their time, and when they were stopped."""
 
