@@ -12,14 +12,14 @@ such a folder, with its checkpoints, journal and card beside.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from dragoman.durable import new_file, place, sha256, write_text
+from dragoman.durable import damages, new_file, place, sha256, write_text
 from dragoman.errors import ArtifactError, RecipeError, SaveError
 from dragoman.recipe import Recipe
 from dragoman.recipe_file import dump_recipe, load_recipe
@@ -95,9 +95,9 @@ def read_artifact(folder: Path) -> Artifact:
         raise ArtifactError(f"{_FORMAT} of {str(folder)!r} cannot be read") from None
     if number != FORMAT:
         raise ArtifactError(f"{str(folder)!r} has format {number}, expected {FORMAT}")
-    damages = list(_damages(folder, hashes))
-    if damages:
-        raise ArtifactError(f"the model in {str(folder)!r} is damaged: {'; '.join(damages)}")
+    damaged = list(damages(folder, hashes))
+    if damaged:
+        raise ArtifactError(f"the model in {str(folder)!r} is damaged: {'; '.join(damaged)}")
     try:
         return Artifact(folder, load_recipe(folder / _RECIPE), hashes)
     except RecipeError as error:
@@ -111,12 +111,3 @@ def tokenizer_hashes(tokenizer: Path) -> dict[str, str]:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.is_file())
-
-
-def _damages(folder: Path, hashes: Mapping[str, str]) -> Iterator[str]:
-    for name, digest in hashes.items():
-        file = folder / name
-        if not file.is_file():
-            yield f"{name} is missing"
-        elif sha256(file) != digest:
-            yield f"{name} is not what was written"

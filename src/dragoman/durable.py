@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 _BLOCK = 1 << 20
@@ -86,6 +86,16 @@ def sha256(path: Path) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
+
+
+def damages(folder: Path, hashes: Mapping[str, str]) -> Iterator[str]:
+    """Say which files of a folder are not those that were hashed."""
+    for name, digest in hashes.items():
+        file = folder / name
+        if not file.is_file():
+            yield f"{name} is missing"
+        elif sha256(file) != digest:
+            yield f"{name} is not what was written"
 
 
 def _temporary(path: Path) -> Path:

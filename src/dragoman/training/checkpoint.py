@@ -30,7 +30,7 @@ from torch.distributed.checkpoint.hf_storage import (
 )
 from torch.distributed.tensor import DTensor
 
-from dragoman.durable import new_folder, sha256
+from dragoman.durable import damages, new_folder, sha256
 from dragoman.errors import ArtifactError
 from dragoman.shapes import Tensor
 from dragoman.training.parallel import World
@@ -120,14 +120,14 @@ class Checkpoints:
 
     def check(self, steps: Sequence[int]) -> None:
         """Refuse checkpoints of which one is damaged; all ranks call this."""
-        damages = []
+        damaged = []
         if self.world.is_first:
             each_damage = ((self._path(step), _damage(self._path(step))) for step in steps)
-            damages = [f"{path} is damaged: {damage}" for path, damage in each_damage if damage]
-        if self.world.add_up([len(damages)], is_slow=True)[0]:
+            damaged = [f"{path} is damaged: {damage}" for path, damage in each_damage if damage]
+        if self.world.add_up([len(damaged)], is_slow=True)[0]:
             raise ArtifactError(
                 "the model would be made of checkpoints that cannot be used:\n  "
-                + "\n  ".join(damages)
+                + "\n  ".join(damaged)
                 + "\nRemove them and run it again, to make it of the others."
             )
 
@@ -180,12 +180,7 @@ def _damage(path: Path) -> str | None:
 
 
 def _damages(path: Path, expected: Mapping[str, str]) -> Iterator[str]:
-    for name, digest in expected.items():
-        file = path / name
-        if not file.is_file():
-            yield f"{name} is missing"
-        elif sha256(file) != digest:
-            yield f"{name} is not what was written"
+    yield from damages(path, expected)
     for file in path.iterdir():
         if file.name not in expected and file.name != _MANIFEST:
             yield f"{file.name} was not written with it"

@@ -39,7 +39,6 @@ def build_optimizer(
         {"params": matrices, "weight_decay": settings.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
-    # A tensor, so that a compiled or fused update is not made anew for each rate.
     optimizer = torch.optim.AdamW(groups, lr=0.0, betas=_BETAS, eps=_EPSILON, fused=True)
     for parameter in parameters.values():
         optimizer.state[parameter] = {

@@ -52,7 +52,8 @@ _FREE = {"steps", "minutes", "patience", "threshold", "watch", "validate_every"}
     *("validation_pairs", "save_every", "keep", "average", "log_every", "tensorboard"),
     *("compile", "parallel", "recompute", "folder"),
 }
-"""Settings of training that may change while a run goes on: they do not touch its steps."""
+"""Settings of training that may change while a run goes on: they do not change what it learns
+from, though compiling and sharding change draws and last digits."""
 JOURNAL, CARD, CURVE = "journal.jsonl", "card.json", "curve.png"
 CHECKPOINTS = "checkpoints"
 _FACTS = "run.json"
