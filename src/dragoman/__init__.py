@@ -13,13 +13,16 @@ if TYPE_CHECKING:
     from dragoman.errors import DragomanError
     from dragoman.recipe import Recipe
     from dragoman.recipe_file import load_recipe
+    from dragoman.translator import Translation, Translator
 
 __version__ = "0.1.0"
-__all__ = ["DragomanError", "Recipe", "load_recipe"]
+__all__ = ["DragomanError", "Recipe", "Translation", "Translator", "load_recipe"]
 
 _HOMES = {
     "DragomanError": "dragoman.errors",
     "Recipe": "dragoman.recipe",
+    "Translation": "dragoman.translator",
+    "Translator": "dragoman.translator",
     "load_recipe": "dragoman.recipe_file",
 }
 

@@ -15,15 +15,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from typing import TYPE_CHECKING
 
 from dragoman.durable import damages, new_file, place, sha256, write_text
 from dragoman.errors import ArtifactError, RecipeError, SaveError
 from dragoman.recipe import Recipe
 from dragoman.recipe_file import dump_recipe, load_recipe
-from dragoman.shapes import Tensor
+from dragoman.tokenizer.folder import load_tokenizer
+
+if TYPE_CHECKING:
+    from dragoman.model.transformer import Transformer
+    from dragoman.shapes import Tensor
 
 FORMAT = 1
 _FORMAT, _RECIPE, _WEIGHTS, _TOKENIZER = (
@@ -43,8 +45,32 @@ class Artifact:
     hashes: Mapping[str, str]
 
     def weights(self) -> dict[str, Tensor]:
-        """Read the weights."""
+        """Read the weights; whoever does needs PyTorch."""
+        from safetensors.torch import load_file  # noqa: PLC0415
+
         return load_file(self.folder / _WEIGHTS)
+
+    def model(self, device: str = "cpu") -> Transformer:
+        """Build the model, with its weights, ready to translate."""
+        import torch  # noqa: PLC0415
+
+        from dragoman.model.transformer import Transformer  # noqa: PLC0415
+
+        sizes = [load_tokenizer(self.tokenizer / side).size for side in ("source", "target")]
+        with torch.device("meta"):
+            model = Transformer(self.recipe.model, *sizes)
+        model.load_state_dict(self.weights(), assign=True)
+        return model.to(device).eval().requires_grad_(False)
+
+    @property
+    def model_hash(self) -> str:
+        """The SHA-256 of the weights."""
+        return self.hashes[_WEIGHTS]
+
+    @property
+    def tokenizer_hashes(self) -> dict[str, str]:
+        """The SHA-256 of each file of the tokenizers."""
+        return {name: each for name, each in self.hashes.items() if name.startswith(_TOKENIZER)}
 
     @property
     def tokenizer(self) -> Path:
@@ -68,6 +94,9 @@ def begin_artifact(folder: Path, recipe: Recipe, tokenizer: Path) -> None:
 
 def finish_artifact(folder: Path, weights: Mapping[str, Tensor]) -> None:
     """Write the weights, and then the format, which makes it a model."""
+    from safetensors import SafetensorError  # noqa: PLC0415
+    from safetensors.torch import save_file  # noqa: PLC0415
+
     try:
         with new_file(folder / _WEIGHTS) as temporary:
             save_file({name: each.contiguous() for name, each in weights.items()}, temporary)

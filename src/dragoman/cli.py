@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,9 +23,6 @@ from dragoman.errors import DataError, DragomanError, MissingExtraError, Stopped
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
-    from rich.table import Table
-
-    from dragoman.model.cost import Room
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -92,13 +89,16 @@ def show(
 
     resolved = load_recipe(recipe, settings or [])
     if not model:
+        from dragoman.exporting.capability.table import summary
+
         typer.echo(dump_recipe(resolved), nl=False)
+        typer.echo("".join(f"# {line}\n" for line in summary(resolved)), nl=False)
         return
     with _needs("showing a model", "train"):
         from dragoman.model.cost import measure
-    from rich.console import Console
+    from dragoman.cost_display import show_cost
 
-    Console(highlight=False).print(_cost_table(measure(resolved, length, length), length))
+    show_cost(measure(resolved, length, length), length)
 
 
 @contextmanager
@@ -179,6 +179,143 @@ def train(
     show_training(training.train(recipe, settings or []), most.steps, most.minutes)
 
 
+_Engine = Annotated[
+    Literal["auto", "ctranslate2", "pytorch"],
+    typer.Option(help="Who translates; auto: CTranslate2 where it can."),
+]
+
+
+@app.command()
+@_stoppable()
+def translate(
+    models: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN... [KEY=VALUE]...", help="A run; several translate together."),
+    ],
+    source: Annotated[Path | None, typer.Option("--input", "-i", help="A file, not stdin.")] = None,
+    target: Annotated[Path | None, typer.Option("--output", "-o", help="Where it goes.")] = None,
+    shard: Annotated[
+        str, typer.Option(metavar="3/64", help="Only this share of the input file.")
+    ] = "1/1",
+    json: Annotated[bool, typer.Option("--json", help="Scores, tokens and flags too.")] = False,
+    language: Annotated[str, typer.Option(help="Of a model with several, the target's.")] = "",
+    engine: _Engine = "auto",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    threads: Annotated[int, typer.Option(min=0, help="0: one for each core.")] = 0,
+) -> None:
+    """Translate line by line, from stdin to stdout, or a file; run it again and it goes on.
+
+    dragoman translate run decoding.beam=1 < in.txt > out.txt
+    """
+    runs = [each for each in models if "=" not in each]
+    settings = [each for each in models if "=" in each]
+    with _needs("translating", "infer"):
+        from dragoman.translator import Translator
+        from dragoman.workflow import translation
+
+    if (source is None) != (target is None):
+        raise DataError("name both --input and --output, or neither to use stdin and stdout")
+    part = translation.Shard.read(shard)
+    if source is None and part.of > 1:
+        raise DataError("a shard is a share of a file; name --input and --output")
+    translator = Translator.load(runs, settings, engine=engine, device=device, threads=threads)
+    if source is not None and target is not None:
+        from dragoman.translation_display import show_translation
+
+        job = translation.Job(translator, source, target, part, as_json=json, language=language)
+        show_translation(job)
+        return
+    lines = translation.decode_lines(sys.stdin.buffer)
+    # Whoever types waits for each line; whoever pipes wants many at once.
+    asked = ([each] for each in lines) if sys.stdin.isatty() else [lines]
+    for some in asked:
+        for each in translation.translate_lines(translator, some, as_json=json, language=language):
+            sys.stdout.buffer.write(translation.render(each, as_json=json).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+@app.command()
+@_stoppable()
+def evaluate(
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN... [KEY=VALUE]...", help="A run; others are compared with it."),
+    ],
+    source: Annotated[Path | None, typer.Option(help="Text to translate.")] = None,
+    reference: Annotated[
+        list[Path] | None, typer.Option(help="Its translation; again for another.")
+    ] = None,
+    papers: Annotated[
+        bool, typer.Option("--papers", help="The text is tokenised: its BLEU as well.")
+    ] = False,
+    robustness: Annotated[
+        bool, typer.Option("--robustness", help="Try what confuses translators.")
+    ] = False,
+    test: Annotated[
+        Literal["bootstrap", "randomisation"], typer.Option(help="Of several runs, by luck?")
+    ] = "bootstrap",
+    json: Annotated[Path | None, typer.Option(help="Write all numbers here.")] = None,
+    engine: _Engine = "auto",
+) -> None:
+    """Score a run on its test text: BLEU, chrF, TER, with intervals and signatures."""
+    from json import dumps
+
+    from dragoman.durable import write_text
+
+    with _needs("evaluating", "evaluate"):
+        from dragoman.evaluation_display import show_evaluation
+        from dragoman.workflow import evaluation
+
+    first, *others = [Path(each) for each in runs if "=" not in each]
+    found = evaluation.evaluate(
+        first,
+        [each for each in runs if "=" in each],
+        source=source,
+        references=reference or (),
+        against=others,
+        papers=papers,
+        robustness=robustness,
+        engine=engine,
+        test=test,
+    )
+    show_evaluation(found)
+    if json is not None:
+        write_text(json, dumps(found.as_dict(), indent=1) + "\n")
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="A run.")],
+    to: Annotated[
+        Literal["ctranslate2", "huggingface"], typer.Option(help="For whom.")
+    ] = "ctranslate2",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A folder; beside the model if not said.")
+    ] = None,
+    quantization: Annotated[
+        str, typer.Option(help="float32, int8, int16, float16, bfloat16 (the last on GPUs).")
+    ] = "float32",
+) -> None:
+    """Write a model for other programs, and for serving without PyTorch."""
+    with _needs("exporting", "all"):
+        from dragoman.workflow import exporting
+
+    typer.echo(f"Wrote {exporting.export(run, to, output, quantization)}")
+
+
+@app.command("import")
+def import_model(
+    folder: Annotated[Path, typer.Argument(help="A Marian or OPUS-MT folder of Hugging Face.")],
+    run: Annotated[Path, typer.Argument(help="A new folder for the run.")],
+) -> None:
+    """Turn a published translator into a run: to translate with, explain and fine-tune."""
+    with _needs("importing", "train"):
+        from dragoman.workflow import exporting
+
+    exporting.bring(folder, run)
+    typer.echo(f"Wrote {run}. Type: dragoman translate {shlex.quote(str(run))} < in.txt")
+
+
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="A folder for the recipe; it may be new.")],
@@ -247,40 +384,3 @@ def _needs(job: str, extra: str) -> Iterator[None]:
         if error.name and not error.name.startswith("dragoman"):
             raise MissingExtraError(job, error.name, extra) from None
         raise
-
-
-def _cost_table(model: Room, length: int) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        caption=f"FLOPs are those of matrix products, forward, for a sentence of {length} tokens\n"
-        f"on each side, divided by {length}. Training costs three times as much.",
-        caption_justify="left",
-    )
-    table.add_column("room", no_wrap=True)
-    for header in ("parameters", "FLOPs/token"):
-        table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("class")
-    for label, room in _branches(model, "", ""):
-        costs = (_short(room.parameters), _short(room.flops / length))
-        table.add_row(label, *costs, room.kind, style="bold" if room is model else None)
-    return table
-
-
-def _branches(room: Room, before: str, below: str) -> Iterator[tuple[str, Room]]:
-    """Walk the tree; `before` is drawn in front of this room, `below` in front of those in it."""
-    yield f"{before}{room.name}{', each' if room.count > 1 else ''}", room
-    for index, inner in enumerate(room.rooms):
-        is_last = index == len(room.rooms) - 1
-        branch, trunk = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
-        yield from _branches(inner, below + branch, below + trunk)
-
-
-def _short(number: float) -> str:
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.1f} {unit}"
-    return f"{number:.0f}" if number else "·"

@@ -78,7 +78,7 @@ class CorpusRecipe(Section):
 class TokenizerRecipe(Section):
     """How text becomes tokens."""
 
-    kind: Literal["sentencepiece", "words", "characters", "bytes"] = Field(
+    kind: Literal["sentencepiece", "words", "characters", "bytes", "marian"] = Field(
         "sentencepiece", description="sentencepiece: byte-pair encoding"
     )
     vocabulary_size: Count = Field(37000, description="tokens, of each side or shared")
@@ -125,6 +125,7 @@ class ModelRecipe(Section):
     tied_embeddings: Literal["all", "output", "none"] = Field(
         "all", description="all, or output with target only"
     )
+    output_bias: bool = Field(False, description="added to the score of each word")
     dropout: Rate = Field(0.1, description="after embedding and sublayers")
     attention_dropout: Rate = Field(0.0, description="on attention weights")
     feed_forward_dropout: Rate = Field(0.0, description="inside the feed-forward")
@@ -171,12 +172,28 @@ class TrainingRecipe(Section):
 
 
 class DecodingRecipe(Section):
-    """How a translation is searched."""
+    """How a translation is searched; the default wherever the model is used."""
 
-    search: Literal["greedy"] = Field("greedy", description="the best token at each step")
+    search: Literal["beam", "greedy", "sample"] = Field("beam", description="how to look for it")
+    beam: Count = Field(5, description="hypotheses that go on side by side")
+    hypotheses: Count = Field(1, description="translations given for each sentence")
+    length_form: Literal["power", "gnmt"] = Field("power", description="how length is made up for")
+    length_penalty: Amount = Field(1.0, description="how much; 0: not at all")
+    patience: Annotated[float, Field(gt=0)] = Field(1.0, description="above 1: look longer")
+    temperature: Annotated[float, Field(gt=0)] = Field(1.0, description="above 1: bolder samples")
+    top_k: Annotated[int, Field(ge=0)] = Field(0, description="tokens to draw from; 0: any")
+    top_p: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="probability to draw from")
+    minimum_length: Annotated[int, Field(ge=0)] = Field(0, description="tokens, at least")
     extra_length: Annotated[int, Field(ge=0)] = Field(
         50, description="tokens beyond the source's length"
     )
+    no_repeat: Annotated[int, Field(ge=0)] = Field(0, description="n-grams said once only; 0: any")
+    repetition_penalty: Annotated[float, Field(ge=1)] = Field(
+        1.0, description="against tokens that were said"
+    )
+    longest: Count = Field(128, description="source tokens at once; more are split")
+    retry: bool = Field(True, description="what looks wrong, under guard")
+    reproducible: bool = Field(False, description="each sentence alone, to the bit")
 
 
 class Recipe(Section):

@@ -8,6 +8,7 @@ One legend for the whole project; every tensor in a signature is written in thes
     P  features of a position        F  inner width of the feed-forward network
     V  words in the vocabulary       K  hypotheses kept for a sentence
     E  features of a word            L  layers
+    N  hypotheses of a batch         C  candidates for a place
 
 The layout inside attention is always `B H T D`. A letter behind `#` may also be 1 (it
 broadcasts). A mask is True where one may look. Sequences are padded at their right end.

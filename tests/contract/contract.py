@@ -176,7 +176,7 @@ def check_cache(model: Transformer) -> None:
     rows = torch.tensor([2, 0, 0, 1])
     first, rest = target[:, :3], target[rows, 3:]
     _, cache = model.decode(first, memory)
-    going_on, _ = model.decode(rest, memory.reorder(rows), cache.reorder(rows))
+    going_on, _ = model.decode(rest, memory.reorder(rows), cache.reorder(rows, rows))
     assert_close(going_on, model(source[rows], is_real[rows], target[rows])[:, 3:])
     # Nothing of that changed the cache: it can be gone on from again.
     assert cache.length == 3

@@ -133,6 +133,7 @@ ANY_MODEL = st.fixed_dictionaries(
         "feed_forward_width": st.integers(1, 24),
         "cross_attention": st.sampled_from(["last_layer", "last_layer", "same_height"]),
         "tied_embeddings": st.sampled_from(["all", "output", "none"]),
+        "output_bias": st.booleans(),
     }
 )
 

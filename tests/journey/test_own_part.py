@@ -12,6 +12,7 @@ from contract.contract import check_all
 from dragoman.decoding.greedy import Greedy
 from dragoman.errors import RecipeError
 from dragoman.model.transformer import Transformer
+from dragoman.recipe import DecodingRecipe
 from dragoman.recipe_file import load_recipe
 from small_models import sentences
 
@@ -70,7 +71,7 @@ def test_it_builds_trains_decodes_and_keeps_the_contract(lesson):
     assert losses[-1] < losses[0]
 
     model.eval()
-    answers = Greedy(begin=1, end=2, extra_length=5).run(model, source, is_real)
+    answers = Greedy(DecodingRecipe(extra_length=5), begin=1, end=2).run(model, source, is_real)
     assert len(answers) == len(source)
     check_all(model, recipe.model)
 

@@ -44,6 +44,7 @@ MODELS = st.fixed_dictionaries(
         "feed_forward": literals("feed_forward"),
         "cross_attention": literals("cross_attention"),
         "tied_embeddings": literals("tied_embeddings"),
+        "output_bias": st.booleans(),
         "dropout": RATES,
         "attention_dropout": RATES,
     },

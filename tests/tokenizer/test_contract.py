@@ -1,6 +1,7 @@
 """What does every tokenizer promise, whatever it cuts text into?
 
-Tokenizers are found by looking into their folder, so a new one is held to this without a word.
+Tokenizers are found by looking into their folder, so a new one is held to this without a word. One
+that learns nothing, because it comes with a model of others, promises less: `test_marian.py`.
 """
 
 import importlib
@@ -61,7 +62,8 @@ def found_by_looking():
                 yield name, member
 
 
-EVERY = dict(found_by_looking())
+TAKEN = {"marian"}
+EVERY = {name: cls for name, cls in found_by_looking() if name not in TAKEN}
 TRAINED = {name: cls.train(TEXTS, SIZE, LANGUAGES) for name, cls in EVERY.items()}
 every = pytest.mark.parametrize("name", EVERY)
 every_learner = pytest.mark.parametrize("name", [name for name in EVERY if name != "bytes"])
@@ -76,12 +78,14 @@ COMES_BACK = {
 
 
 def test_the_recipe_knows_every_tokenizer():
-    assert set(EVERY) == set(folder.KINDS)
-    assert all(folder.tokenizer_class(name) is cls for name, cls in EVERY.items())
+    found = dict(found_by_looking())
+    assert set(found) == set(folder.KINDS)
+    assert all(folder.tokenizer_class(name) is cls for name, cls in found.items())
 
 
 def test_no_two_write_the_same_file():
-    assert len({cls.file_name for cls in EVERY.values()}) == len(EVERY)
+    found = dict(found_by_looking())
+    assert len({cls.file_name for cls in found.values()}) == len(found)
 
 
 @every
@@ -178,9 +182,9 @@ def test_it_is_the_same_when_loaded(name, tmp_path):
 def test_the_same_text_gives_the_same_bytes_in_every_process(tmp_path):
     code = (
         "import json, sys\nfrom pathlib import Path\n"
-        "from dragoman.tokenizer.folder import KINDS, tokenizer_class\n"
+        "from dragoman.tokenizer.folder import tokenizer_class\n"
         "texts = json.load(sys.stdin)\n"
-        f"for kind in KINDS:\n    cls = tokenizer_class(kind)\n"
+        f"for kind in {list(EVERY)}:\n    cls = tokenizer_class(kind)\n"
         f"    cls.train(texts, {SIZE}, {LANGUAGES}).save(Path(sys.argv[1]))\n"
     )
     for seed in ("1", "2"):

@@ -3,14 +3,15 @@
 import random
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from dragoman import evaluation
-from dragoman.decoding.greedy import Greedy
-from dragoman.evaluation import Development, bleu
+from dragoman.decoding import pytorch
+from dragoman.evaluation.development import Development, bleu
+from dragoman.recipe import DecodingRecipe
 from dragoman.tokenizer.interface import BEGIN, END, PADDING
 from dragoman.tokenizer.words import Words
 from small_models import VOCABULARY, small_model
@@ -39,8 +40,9 @@ def texts(count, longest=9):
 
 
 def development(sources, references=None, extra_length=4):
-    search = Greedy(BEGIN, END, extra_length)
-    return Development(sources, references or sources, (WORDS, WORDS), search, torch.device("cpu"))
+    settings = DecodingRecipe(search="greedy", extra_length=extra_length)
+    both = (WORDS, WORDS)
+    return Development(sources, references or sources, both, settings, torch.device("cpu"))
 
 
 def test_bleu_is_what_sacrebleus_command_says(tmp_path):
@@ -66,6 +68,20 @@ def test_without_a_development_text_there_is_nothing_to_score():
     assert nothing.loss(model) == 0.0
 
 
+class Read(NamedTuple):
+    source: torch.Tensor
+
+    def reorder(self, rows):
+        return Read(self.source[rows])
+
+
+class Place(NamedTuple):
+    number: int
+
+    def reorder(self, hypotheses, sentences):
+        return self
+
+
 class Echo:
     """A model that says what it has read, for a search to find."""
 
@@ -74,30 +90,30 @@ class Echo:
 
     def encode(self, source, is_real):
         self.batches.append(source.shape)
-        return source
+        return Read(source)
 
     def decode(self, target, memory, cache):
-        place = cache or 0
-        said = memory[:, place : place + 1] if place < memory.shape[1] else target * 0 + END
-        return F.one_hot(said, VOCABULARY).float(), place + 1
+        place = cache.number if cache else 0
+        source = memory.source
+        said = source[:, place : place + 1] if place < source.shape[1] else target * 0 + END
+        return F.one_hot(said, VOCABULARY).float(), Place(place + 1)
 
 
 def test_translations_come_in_the_order_of_the_questions(monkeypatch):
     """Long and short ones are sorted into batches; each answer goes back to its place."""
     sources = texts(100)
     assert development(sources).translate(Echo()) == sources
-    monkeypatch.setattr(evaluation, "_TOKENS", 25)
+    monkeypatch.setattr(pytorch, "PLACES", 25)
     model = Echo()
     assert development(sources).translate(model) == sources
     assert len(model.batches) > 10
     assert all(rows * places <= 25 for rows, places in model.batches)
 
 
-def test_batches_hold_like_lengths_within_the_budget(monkeypatch):
-    monkeypatch.setattr(evaluation, "_TOKENS", 30)
+def test_batches_hold_like_lengths_within_the_budget():
     chance = random.Random(1)
     lengths = [chance.randint(0, 50) for _ in range(100)]
-    batches = list(evaluation._batches(lengths))
+    batches = list(pytorch.batches(lengths, 30))
     assert sorted(row for rows in batches for row in rows) == list(range(100))
     for rows in batches:
         assert len(rows) == 1 or len(rows) * (max(lengths[row] for row in rows) + 1) <= 30
@@ -117,7 +133,7 @@ def test_the_loss_is_the_mean_surprise_of_all_target_tokens(monkeypatch):
             count += 1
     # float32 with and without padding: some units of the 24th bit.
     assert development(sources, references).loss(model) == pytest.approx(total / count, rel=1e-5)
-    monkeypatch.setattr(evaluation, "_TOKENS", 25)
+    monkeypatch.setattr(pytorch, "PLACES", 25)
     assert development(sources, references).loss(model) == pytest.approx(total / count, rel=1e-5)
 
 

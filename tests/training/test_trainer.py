@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import digits
 from dragoman.artifact import read_artifact
 from dragoman.errors import ArtifactError, DataError, RecipeError, Stopped
-from dragoman.evaluation import Development
+from dragoman.evaluation.development import Development
 from dragoman.training import curve, run
 from dragoman.training.journal import read_journal
 from dragoman.training.trainer import Learned, Validated

@@ -14,7 +14,7 @@ from typing import ClassVar
 from dragoman.corpus import table
 from dragoman.corpus.split import SIDES
 from dragoman.corpus.task import Task
-from dragoman.durable import new_folder, sha256
+from dragoman.durable import new_folder
 from dragoman.errors import DataError, Mistake, RecipeError
 from dragoman.recipe import TokenizerRecipe
 from dragoman.tokenizer.folder import load_tokenizer, tokenizer_class
@@ -56,6 +56,9 @@ def find_tokenizers(
 ) -> tuple[Path, Path] | None:
     """Find the files of the tokenizers that a recipe wants taken, source and target."""
     if not settings.start_from:
+        if settings.kind == "marian":
+            what = "marian comes with an imported model; name that model's folder here"
+            raise RecipeError([Mistake("tokenizer.start_from", what)])
         return None
     folder = home / settings.start_from
     try:
@@ -66,7 +69,7 @@ def find_tokenizers(
         )
     except DataError as error:
         raise RecipeError([Mistake("tokenizer.start_from", str(error))]) from None
-    is_shared = sha256(first) == sha256(second)
+    is_shared = _words(first.parent) == _words(second.parent)
     if is_shared != settings.shared:
         found, expected = ("one vocabulary", "two") if is_shared else ("two vocabularies", "one")
         what = (
@@ -75,6 +78,12 @@ def find_tokenizers(
         )
         raise RecipeError([Mistake("tokenizer.start_from", what)])
     return first, second
+
+
+def _words(folder: Path) -> list[str]:
+    """All words of a tokenizer; two that cut differently may share them."""
+    tokenizer = load_tokenizer(folder)
+    return tokenizer.pieces(range(tokenizer.size))
 
 
 def _file(folder: Path, kind: str) -> Path:

@@ -1,85 +1,107 @@
 """What is a search, and what does it search over?
 
-A search is a generator of steps. Each step shows the hypotheses of every sentence as they stand,
-best first; the last step is the answer. So a search can be watched, stopped, or simply run.
+A search is a generator of steps. Each step shows the hypotheses of every sentence as they stand;
+the last step is the answer. So a search can be watched, stopped, or simply run.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+import torch
+
+from dragoman.decoding.engine import Answers, Hypothesis, length_limit
+from dragoman.decoding.guard import Guard
+from dragoman.recipe import DecodingRecipe
 from dragoman.shapes import Bool, Float, Int, Tensor
+from dragoman.tokenizer.interface import BEGIN, END
 
 
 @runtime_checkable
 class EncoderDecoder(Protocol):
-    """What a model must be able to do to be searched."""
+    """What a model must be able to do to be searched.
+
+    Memory and cache are values with a method `reorder`, which takes rows in any order: of the
+    memory, sentences; of the cache, hypotheses, and the sentences that they belong to.
+    """
 
     def encode(self, source: Tensor, is_real: Tensor) -> Any:
         """Read the source."""
 
     def decode(self, target: Tensor, memory: Any, cache: Any) -> tuple[Tensor, Any]:
-        """Score what follows the target, given what the cache remembers before it."""
+        """Score what follows the target, given what the cache remembers before it.
 
-
-class Step(NamedTuple):
-    """All hypotheses after one more token."""
-
-    tokens: Int[Tensor, "B K T"]
-    """From the first token after `begin` on; behind its end, a hypothesis repeats `end`."""
-    scores: Float[Tensor, "B K"]
-    """The sum of the log-probabilities of its tokens, the end included."""
-    is_ended: Bool[Tensor, "B K"]
+        The target may have several rows for each of the memory's: they share that source.
+        """
 
 
 @dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """A translation in tokens."""
+class Step:
+    """All hypotheses after one more token."""
 
-    tokens: tuple[int, ...]
-    """Without `begin` and `end`."""
-    score: float
-    is_ended: bool
-    """False when the length limit cut it."""
+    tokens: Int[Tensor, "N T"]
+    """Those that go on, from the first token after `begin`."""
+    scores: Float[Tensor, " N"]
+    """The sum of the log-probabilities of their tokens."""
+    sentences: tuple[int, ...]
+    """Which sentence each of them belongs to."""
+    done: tuple[tuple[Hypothesis, ...], ...]
+    """For each sentence those that are complete, best first."""
 
 
 class Search(ABC):
     """Looks for the best target; `begin` and `end` are the tokens that frame one."""
 
-    def __init__(self, begin: int, end: int, extra_length: int) -> None:
+    def __init__(self, settings: DecodingRecipe, begin: int = BEGIN, end: int = END) -> None:
+        self.settings = settings
         self.begin = begin
         self.end = end
-        self.extra_length = extra_length
 
     @abstractmethod
     def steps(
-        self, model: EncoderDecoder, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]
+        self,
+        model: EncoderDecoder,
+        source: Int[Tensor, "B S"],
+        is_real: Bool[Tensor, "B S"],
+        prefixes: Sequence[Sequence[int]] = (),
     ) -> Iterator[Step]:
-        """Search, one token at a time."""
+        """Search, one token at a time; a translation begins with its prefix, if there are any."""
 
     def run(
-        self, model: EncoderDecoder, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]
-    ) -> list[list[Hypothesis]]:
+        self,
+        model: EncoderDecoder,
+        source: Int[Tensor, "B S"],
+        is_real: Bool[Tensor, "B S"],
+        prefixes: Sequence[Sequence[int]] = (),
+    ) -> Answers:
         """Search to the end; for each sentence its hypotheses, best first."""
         if len(source) == 0:
             return []
-        *_, last = self.steps(model, source, is_real)
-        return self.read(last)
+        *_, last = self.steps(model, source, is_real, prefixes)
+        return [list(each[: self.settings.hypotheses]) for each in last.done]
 
-    def read(self, step: Step) -> list[list[Hypothesis]]:
-        """Turn a step into hypotheses."""
-        return [
-            [
-                Hypothesis(tuple(self._body(row)), score, ended)
-                for row, score, ended in zip(rows, scores, ends, strict=True)
-            ]
-            for rows, scores, ends in zip(
-                step.tokens.tolist(), step.scores.tolist(), step.is_ended.tolist(), strict=True
-            )
-        ]
+    def normalise(self, score: float, length: int) -> float:
+        """Make up for the length of a translation, in which its end counts.
 
-    def _body(self, row: list[int]) -> list[int]:
-        return row[: row.index(self.end)] if self.end in row else row
+        Every token costs probability, so without this short ones win.
+            power:  score / lengthᵅ               (as CTranslate2 and transformers have it)
+            gnmt:   score / ((5 + length) / 6)ᵅ   (Wu et al., 2016)
+        """
+        counted = length if self.settings.length_form == "power" else (5 + length) / 6
+        return float(score / counted**self.settings.length_penalty)
+
+    def _limits(self, is_real: Bool[Tensor, "B S"]) -> list[int]:
+        """How long each translation may become; the source's end is not counted."""
+        return [length_limit(each - 1, self.settings) for each in is_real.sum(dim=1).tolist()]
+
+    def _guard(self, prefixes: Sequence[Sequence[int]], device: torch.device) -> Guard:
+        return Guard(self.settings, self.end, prefixes, device)
+
+    def _hypothesis(self, tokens: list[int], score: float) -> Hypothesis:
+        """Complete a hypothesis: at its end, or where the limit cuts it."""
+        is_ended = tokens[-1] == self.end
+        body = tuple(tokens[:-1] if is_ended else tokens)
+        return Hypothesis(body, self.normalise(score, len(tokens)), is_ended)

@@ -34,6 +34,31 @@ class Attention(nn.Module):
 
     def forward(
         self,
+        queries: Float[Tensor, "N H T D"],
+        keys: Float[Tensor, "B H S D"],
+        values: Float[Tensor, "B H S D"],
+        mask: Bool[Tensor, "#B 1 #T S"],
+        position: Position,
+        start: int,
+    ) -> Float[Tensor, "N H T D"]:
+        """Give each query the values of the keys that it is like.
+
+        Several rows of queries may share the keys of one source: they are asked together, as if
+        they were places of one row, so that no key is copied.
+        """
+        mask = self.reach.narrow(mask, start, queries.shape[2])
+        shares = queries.shape[0] // keys.shape[0]
+        if shares > 1:
+            mask = mask.expand(-1, -1, queries.shape[2], -1).repeat(1, 1, shares, 1)
+            _, heads, length, size = queries.shape
+            apart = queries.view(-1, shares, heads, length, size)
+            together = apart.transpose(1, 2).flatten(2, 3)
+            mixed = self._mix(together, keys, values, mask, position, start)
+            return mixed.view(-1, heads, shares, length, size).transpose(1, 2).flatten(0, 1)
+        return self._mix(queries, keys, values, mask, position, start)
+
+    def _mix(
+        self,
         queries: Float[Tensor, "B H T D"],
         keys: Float[Tensor, "B H S D"],
         values: Float[Tensor, "B H S D"],
@@ -41,8 +66,7 @@ class Attention(nn.Module):
         position: Position,
         start: int,
     ) -> Float[Tensor, "B H T D"]:
-        """Give each query the values of the keys that it is like."""
-        mask = self.reach.narrow(mask, start, queries.shape[2])
+        """Compare, weigh, mix, row by row."""
         if self._fuses(queries, position):
             product = self.similarity.as_dot_product(queries, keys)
             if product is not None:
@@ -112,12 +136,12 @@ class CrossAttention(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T M"],
+        x: Float[Tensor, "N T M"],
         memory: Float[Tensor, "B S M"],
         mask: Bool[Tensor, "#B 1 #T S"],
         start: int,
         known: KeysValues | None = None,
-    ) -> tuple[Float[Tensor, "B T M"], KeysValues]:
+    ) -> tuple[Float[Tensor, "N T M"], KeysValues]:
         """Look at the source; also give its keys and values, which need computing only once."""
         source = KeysValues(*self.heads.keys_values(memory)) if known is None else known
         queries = self.heads.queries(x)

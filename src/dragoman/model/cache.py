@@ -45,11 +45,20 @@ class Cache(NamedTuple):
         """How many target tokens have been read."""
         return self.layers[0].target.keys.shape[2]
 
-    def reorder(self, rows: Int[Tensor, " K"]) -> Cache:
-        """Take these sentences, in this order; one may be taken often, or never."""
+    def reorder(self, hypotheses: Int[Tensor, " N"], sentences: Int[Tensor, " K"] | None) -> Cache:
+        """Take these hypotheses, in this order; one may be taken often, or never.
+
+        Hypotheses that share a source follow each other. Where sentences are done and leave,
+        `sentences` says which stay.
+        """
         return Cache(
             tuple(
-                LayerCache(*(KeysValues(each.keys[rows], each.values[rows]) for each in layer))
+                LayerCache(
+                    KeysValues(*(each[hypotheses] for each in layer.target)),
+                    layer.source
+                    if sentences is None
+                    else KeysValues(*(each[sentences] for each in layer.source)),
+                )
                 for layer in self.layers
             )
         )

@@ -118,13 +118,13 @@ class DecoderLayer(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T M"],
-        mask: Bool[Tensor, "1 1 T N"],
+        x: Float[Tensor, "N T M"],
+        mask: Bool[Tensor, "1 1 T U"],
         position: Position,
         memory: Float[Tensor, "B S M"],
         memory_mask: Bool[Tensor, "B 1 1 S"],
         cache: LayerCache | None,
-    ) -> tuple[Float[Tensor, "B T M"], LayerCache]:
+    ) -> tuple[Float[Tensor, "N T M"], LayerCache]:
         """Look back, look at the source, then think; also give what the next step needs."""
         past, known = (None, None) if cache is None else cache
         start = mask.shape[-1] - mask.shape[-2]

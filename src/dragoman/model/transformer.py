@@ -82,8 +82,8 @@ class Decoder(nn.Module):
         self.norm = _final_norm(settings)
 
     def forward(
-        self, x: Float[Tensor, "B T E"], memory: Memory, cache: Cache | None
-    ) -> tuple[Float[Tensor, "B T M"], Cache]:
+        self, x: Float[Tensor, "N T E"], memory: Memory, cache: Cache | None
+    ) -> tuple[Float[Tensor, "N T M"], Cache]:
         """Go on from the cache, through all layers."""
         start = 0 if cache is None else cache.length
         mask = causal_mask(start, x.shape[1], x.device)
@@ -130,7 +130,12 @@ class Transformer(nn.Module):
         )
         self.encoder = Encoder(blueprint)
         self.decoder = Decoder(blueprint)
-        self.output = Output(settings.width, target_vocabulary, is_tied=tied != "none")
+        self.output = Output(
+            settings.width,
+            target_vocabulary,
+            is_tied=tied != "none",
+            has_bias=settings.output_bias,
+        )
 
     @classmethod
     def from_recipe(cls, recipe: Recipe) -> Transformer:
@@ -146,9 +151,12 @@ class Transformer(nn.Module):
         return Memory(self.encoder(self.source_embedding(source), mask), mask)
 
     def decode(
-        self, target: Int[Tensor, "B T"], memory: Memory, cache: Cache | None = None
-    ) -> tuple[Float[Tensor, "B T V"], Cache]:
-        """Score what may follow each target token, given what the cache remembers before it."""
+        self, target: Int[Tensor, "N T"], memory: Memory, cache: Cache | None = None
+    ) -> tuple[Float[Tensor, "N T V"], Cache]:
+        """Score what may follow each target token, given what the cache remembers before it.
+
+        Several rows of the target may share a row of the memory: those that follow each other.
+        """
         words = self._target_words
         states, cache = self.decoder(words(target), memory, cache)
         return self.output(states, words.weight), cache

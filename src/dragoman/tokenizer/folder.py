@@ -12,7 +12,7 @@ from dragoman.errors import DataError
 from dragoman.part import Choice
 from dragoman.tokenizer.interface import Tokenizer
 
-KINDS = ("sentencepiece", "words", "characters", "bytes")
+KINDS = ("sentencepiece", "words", "characters", "bytes", "marian")
 
 
 def tokenizer_class(kind: str) -> type[Tokenizer]:

@@ -12,12 +12,11 @@ import torch
 
 from dragoman import __version__
 from dragoman.data.store import Prepared
-from dragoman.decoding.greedy import Greedy
 from dragoman.errors import Stopped
-from dragoman.evaluation import Development
+from dragoman.evaluation.development import Development
+from dragoman.exporting.capability.table import summary
 from dragoman.model.cost import measure
 from dragoman.recipe_file import load_recipe
-from dragoman.tokenizer.interface import BEGIN, END
 from dragoman.training.averaging import MovingAverage
 from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.curve import draw_curve
@@ -42,6 +41,8 @@ def train(recipe: Path, overrides: Sequence[str] = ()) -> Iterator[Event]:
         run.begin()
         trainer = _build(run, stop)
         yield from trainer.go_on()
+        if trainer.state.step == 0:
+            yield Told(0, "\n".join(summary(settings)))
         with _journal(run, trainer):
             yield from trainer.run()
         if trainer.is_stopped:
@@ -105,8 +106,8 @@ def _development(run: Run) -> Development:
     for side in ("source", "target"):
         text = (run.prepared.folder / f"development.{side}").read_text(encoding="utf-8")
         sides.append(text.split("\n")[:-1][: run.settings.validation_pairs])
-    search = Greedy(BEGIN, END, run.recipe.decoding.extra_length)
-    return Development(sides[0], sides[1], run.tokenizers, search, run.world.device)
+    greedy = run.recipe.decoding.model_copy(update={"search": "greedy"})
+    return Development(sides[0], sides[1], run.tokenizers, greedy, run.world.device)
 
 
 def _card(run: Run, trainer: Trainer) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Naive: the index itself, p(t) = scale · (t, t, …, t)  (seed 004).
 
-It grows without bound and drowns the word; a scale below one delays that.
+It grows without bound and drowns the word; a scale below one delays that. A LayerNorm takes the
+mean of the features away, and this with it: added to words under pre-norm, it says nothing at all.
 """
 
 from __future__ import annotations

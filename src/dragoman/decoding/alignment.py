@@ -1,0 +1,61 @@
+"""Which source token does each target token come from?
+
+    place(t) = argmaxₛ mean over heads of wₜₛ, in the last layer's attention to the source
+
+A translation is read once more, all its tokens at once, and the weights are looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from dragoman.decoding.engine import Answers
+from dragoman.decoding.search import EncoderDecoder
+from dragoman.model.layer import DecoderLayer
+from dragoman.model.transformer import Transformer
+from dragoman.shapes import Bool, Float, Int, Tensor
+from dragoman.tokenizer.interface import BEGIN
+
+
+def align(
+    model: EncoderDecoder,
+    source: Int[Tensor, "B S"],
+    is_real: Bool[Tensor, "B S"],
+    answers: Answers,
+) -> Answers:
+    """Say for each target token where the decoder looked most; an ensemble has no one place."""
+    if not isinstance(model, Transformer):
+        return answers
+    aligned: Answers = []
+    for row, hypotheses in enumerate(answers):
+        words = source[row : row + 1, : int(is_real[row].sum())]
+        told = []
+        for hypothesis in hypotheses:
+            # What reads the last token says the end: for that there may be no place left.
+            target = torch.tensor([[BEGIN, *hypothesis.tokens[:-1]]], device=source.device)
+            # The source's end is no word.
+            weights = _weights(model, words, target)[: len(hypothesis.tokens), :-1]
+            places = weights.argmax(dim=1).tolist() if weights.shape[1] else []
+            told.append(replace(hypothesis, alignment=tuple(places)))
+        aligned.append(told)
+    return aligned
+
+
+def _weights(
+    model: Transformer, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
+) -> Float[Tensor, "T S"]:
+    layer = model.decoder.layers[-1]
+    assert isinstance(layer, DecoderLayer)
+    attention = layer.cross_attention.attention
+    seen: list[Tensor] = []
+    hook = attention.reach.register_forward_hook(lambda *told: seen.append(told[2]))
+    attention.is_fusable = False  # A fused kernel shows no weights.
+    try:
+        with torch.no_grad():
+            model(source, torch.ones_like(source, dtype=torch.bool), target)
+    finally:
+        attention.is_fusable = True
+        hook.remove()
+    return seen[0][0].mean(dim=0)

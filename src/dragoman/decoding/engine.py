@@ -1,0 +1,73 @@
+"""What translates token ids, and what comes out?
+
+An engine is the door between text and a model. Behind it stand PyTorch, which knows every variant,
+and CTranslate2, which is fast; whoever is in front need not know which. This file imports neither.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dragoman.recipe import DecodingRecipe
+
+_STEP = 32
+"""Limits grow in steps, so that sentences of like length can be translated together."""
+
+Answers = list[list["Hypothesis"]]
+"""For each sentence its translations, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A translation in tokens."""
+
+    tokens: tuple[int, ...]
+    """Without `begin` and `end`."""
+    score: float
+    """The sum of the log-probabilities of its tokens, the end included, made up for its length."""
+    is_ended: bool
+    """False when the length limit cut it."""
+    alignment: tuple[int, ...] = ()
+    """For each token the place in the source it looked at most, where this was asked for."""
+
+
+def length_limit(source_length: int, settings: DecodingRecipe) -> int:
+    """How many tokens a translation may have.
+
+    It depends on the sentence alone, never on its neighbours.
+    """
+    steps = -(-max(source_length, 1) // _STEP)
+    return steps * _STEP + settings.extra_length
+
+
+class Engine(ABC):
+    """Translates sentences of token ids, which have neither `begin` nor `end`."""
+
+    name: str
+
+    @abstractmethod
+    def begin(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingRecipe,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        *,
+        with_alignment: bool = False,
+    ) -> Callable[[], Answers]:
+        """Begin to translate; what is returned waits for the answers, in the order asked.
+
+        A translation begins with the prefix of its sentence, where one is given.
+        """
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        settings: DecodingRecipe,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        *,
+        with_alignment: bool = False,
+    ) -> Answers:
+        """Translate, and wait."""
+        return self.begin(sources, settings, prefixes, with_alignment=with_alignment)()

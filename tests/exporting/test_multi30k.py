@@ -1,0 +1,114 @@
+"""Do the engines say the same with a model that has learned, on real sentences?
+
+A model of the preset `tiny` learns from Multi30k for some minutes: not well, but its sentences are
+sentences. Then the 1,000 sentences of the test of 2016 go through every engine.
+"""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from dragoman.evaluation.development import bleu
+from dragoman.exporting import ctranslate2, huggingface
+from dragoman.translator import Translator
+from dragoman.workflow import preparation, training
+from shared_data import shared_data
+
+SENTENCES = 1000
+SAME = 0.995
+"""Of the lines; others must be tied."""
+TIED = 1e-4
+"""Two translations whose scores are so near may change places: float32 sums in another order."""
+INT8 = 0.3
+"""Points of BLEU that eight bits may cost."""
+
+
+def lines(folder, side):
+    with gzip.open(folder / f"test_2016_flickr.{side}.gz", "rt", encoding="utf-8") as file:
+        return file.read().split("\n")[:SENTENCES]
+
+
+@pytest.fixture(scope="module")
+def multi30k():
+    return shared_data() / "multi30k"
+
+
+@pytest.fixture(scope="module")
+def run(multi30k, tmp_path_factory):
+    torch.set_num_threads(1)  # Another test may run beside this one.
+    folder = tmp_path_factory.mktemp("multi30k")
+    corpora = {
+        part: [str(multi30k / f"{name}.{side}.gz") for side in ("en", "de")]
+        for part, name in (("train", "train"), ("development", "val"))
+    }
+    recipe = folder / "recipe.yaml"
+    recipe.write_text(
+        "preset: tiny\nlanguages: {source: en, target: de}\ncorpus:\n"
+        + "".join(f"  {part}: [{{files: {files}}}]\n" for part, files in corpora.items())
+        + "training: {tokens_per_update: 1024, warmup: 500, steps: 1800, validate_every: 1800,"
+        " save_every: 1800, moving_average: 0.99}\n",
+        encoding="utf-8",
+    )
+    for stage in (preparation.prepare(recipe), training.train(recipe)):
+        for _ in stage:
+            pass
+    ctranslate2.export(folder / "run", folder / "run" / "ctranslate2")
+    huggingface.export(folder / "run", folder / "run" / "huggingface")
+    return folder / "run"
+
+
+def agree(ours, theirs):
+    """The share of lines that are the same; no other may be better or worse."""
+    same = [one.text == two.text for one, two in zip(ours, theirs, strict=True)]
+    for one, two, is_same in zip(ours, theirs, same, strict=True):
+        assert is_same or abs(one.score - two.score) < TIED
+    return sum(same) / len(same)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_every_engine_says_the_same(run, multi30k, tmp_path):
+    sources, references = lines(multi30k, "en"), lines(multi30k, "de")
+    quantized = tmp_path / "int8"
+    ctranslate2.export(run, quantized, "int8")
+    for beam in (1, 5):
+        settings = ["decoding.search=beam", f"decoding.beam={beam}"]
+        ours = Translator.load(run, settings, engine="pytorch").translate(sources)
+        fast = Translator.load(run, settings, engine="ctranslate2").translate(sources)
+        small = Translator.load(quantized, settings).translate(sources)
+        share = agree(ours, fast)
+        scores = {
+            name: bleu([each.text for each in found], references)
+            for name, found in (("ours", ours), ("fast", fast), ("int8", small))
+        }
+        print(f"beam {beam}: the same {share:.4f}, {scores}")
+        assert share >= SAME
+        assert scores["ours"] > 3, "a model that has learned nothing proves nothing"
+        assert abs(scores["int8"] - scores["fast"]) <= INT8
+        settings.append("decoding.retry=false")  # As `generate`, which doubts nothing.
+        ours = Translator.load(run, settings, engine="pytorch").translate(sources)
+        assert agreement_with_generate(run, ours, sources, beam) >= SAME
+
+
+@torch.inference_mode()
+def agreement_with_generate(run, ours, sources, beam):
+    """Let transformers load what we wrote, by itself, and translate the same text."""
+    tokenizer = AutoTokenizer.from_pretrained(run / "huggingface")
+    model = AutoModelForSeq2SeqLM.from_pretrained(run / "huggingface").eval()
+    order = sorted(range(len(sources)), key=lambda row: len(sources[row]))
+    differ = 0
+    for start in range(0, len(order), 100):
+        rows = order[start : start + 100]
+        batch = tokenizer([sources[row] for row in rows], return_tensors="pt", padding=True)
+        found = model.generate(
+            **batch, num_beams=beam, early_stopping=True, length_penalty=1.0, max_length=83
+        )
+        said = tokenizer.batch_decode(found, skip_special_tokens=True)
+        differ += sum(ours[row].text != each for row, each in zip(rows, said, strict=True))
+    share = 1 - differ / len(sources)
+    print(f"beam {beam}: the same as generate {share:.4f}")
+    return share
