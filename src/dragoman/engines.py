@@ -12,16 +12,11 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from dragoman.artifact import Artifact, read_artifact
 from dragoman.decoding.engine import Engine, length_limit
-from dragoman.errors import (
-    ArtifactError,
-    MissingExtraError,
-    Mistake,
-    RecipeError,
-)
+from dragoman.errors import ArtifactError, MissingExtraError, Mistake, RecipeError, suggest
 from dragoman.exporting.capability.ctranslate2 import obstacles
 from dragoman.exporting.folder import FACTS, FOLDER, Export, read_export
 from dragoman.recipe import Recipe
@@ -51,6 +46,9 @@ def serve(
     threads: int = 0,
 ) -> Served:
     """Load a run, an export, or several runs that translate together."""
+    known = get_args(EngineName)
+    if engine not in known:
+        raise RecipeError([Mistake("engine", f"found {engine!r}; {suggest(engine, known)}")])
     if not folders:
         raise ArtifactError("no model was named; expected a run")
     if len(folders) > 1:
@@ -59,16 +57,16 @@ def serve(
     if is_export(folder):
         export = read_export(folder)
         recipe = _with_settings(folder, settings)
-        _refuse(obstacles(recipe), folder)
+        _refuse(obstacles(recipe), folder, "Name its run, which pytorch can serve")
         if engine == "pytorch":
-            raise ArtifactError(f"{str(folder)!r} is an export for CTranslate2; name its run")
+            raise _not_for_pytorch(folder)
         return _served_by_ctranslate2(folder, export.tokenizer, recipe, export, device, threads)
     artifact = read_artifact(folder)
     recipe = _with_settings(folder, settings)
     # An export is made by the run's own settings.
     against = list(dict.fromkeys([*obstacles(recipe), *obstacles(artifact.recipe)]))
     if engine == "ctranslate2":
-        _refuse(against, folder)
+        _refuse(against, folder, "Leave the engine at auto, or choose pytorch")
     if engine != "pytorch" and not against and _has_ctranslate2(must=engine == "ctranslate2"):
         return _export_and_serve(artifact, recipe, device, threads)
     return _served_by_pytorch([artifact], recipe, device)
@@ -94,13 +92,16 @@ def _with_settings(folder: Path, settings: Sequence[str]) -> Recipe:
     return recipe
 
 
-def _refuse(against: Sequence[Mistake], folder: Path) -> None:
+def _refuse(against: Sequence[Mistake], folder: Path, advice: str) -> None:
     if against:
         told = "; ".join(f"{each.path}: {each.what}" for each in against)
         raise ArtifactError(
-            f"CTranslate2 cannot serve {str(folder)!r}, because of {told}. "
-            "Leave the engine at auto, or choose pytorch"
+            f"CTranslate2 cannot serve {str(folder)!r}, because of {told}. {advice}"
         )
+
+
+def _not_for_pytorch(folder: Path) -> ArtifactError:
+    return ArtifactError(f"{str(folder)!r} is an export for CTranslate2; name its run")
 
 
 def _has_ctranslate2(*, must: bool) -> bool:
@@ -171,6 +172,8 @@ def _serve_together(
     """Load runs that share their tokenizers; PyTorch alone can average them."""
     if engine == "ctranslate2":
         raise ArtifactError("CTranslate2 translates with one model; several need pytorch")
+    for each in filter(is_export, folders):
+        raise _not_for_pytorch(each)
     artifacts = [read_artifact(each) for each in folders]
     first, *others = artifacts
     for other in others:

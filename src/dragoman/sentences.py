@@ -117,7 +117,7 @@ def _starts(text: str, language: str) -> list[int]:
         return []
     try:
         sentences = segmenter.processor(text).process()
-    except (ValueError, re.error):  # Of control characters in lists; of [ behind abbreviations.
+    except (ValueError, re.error):  # Control characters in a list; brackets in an abbreviation.
         return []
     starts, place = [], 0
     # It gives sentences, not places; and now and then it has lost or changed a letter.

@@ -189,3 +189,24 @@ def test_a_foreign_model_is_refused(changed):
     )
     with pytest.raises(DataError, match="not made by Dragoman"):
         SentencePiece(written.getvalue())
+
+
+@given(st.lists(st.text(max_size=60) | st.sampled_from(TEXTS + AWKWARD), max_size=6))
+def test_words_that_are_remembered_are_cut_as_the_library_cuts_them(small, texts):
+    texts = [text.encode(errors="ignore").decode() for text in texts]
+    for _ in range(2):  # The second time, from memory.
+        assert small.encode(texts) == small.encode_plainly(texts)
+
+
+@given(st.lists(st.lists(st.integers(0, 349), max_size=20), max_size=5))
+def test_pieces_are_joined_as_the_library_joins_them(small, rows):
+    rows = [[each for each in row if each < small.size] for row in rows]
+    assert small.decode(rows) == small.decode_plainly(rows)
+
+
+def test_words_are_forgotten_in_time(small, monkeypatch):
+    monkeypatch.setattr("dragoman.tokenizer.sentencepiece.MOST_WORDS", 10)
+    texts = [f"word{number} and word{number + 1}" for number in range(100)]
+    for text in texts:
+        assert small.encode([text]) == small.encode_plainly([text])
+        assert len(small._words) < 20

@@ -20,7 +20,7 @@ from dragoman.decoding.engine import Answers, Engine, Hypothesis, length_limit
 from dragoman.errors import ArtifactError
 from dragoman.recipe import DecodingRecipe
 
-_PLACES = 2048
+_PLACES = 1024
 """Source tokens of a batch."""
 
 
@@ -67,6 +67,7 @@ class CTranslate2(Engine):
                 [self._named(prefixes[row], self.target_names) for row in rows]
                 if prefixes
                 else None,
+                min_decoding_length=min(settings.minimum_length, limit),
                 max_decoding_length=limit,
                 asynchronous=True,
                 **options,
@@ -101,6 +102,8 @@ class CTranslate2(Engine):
 def _options(settings: DecodingRecipe, with_alignment: bool) -> dict[str, Any]:
     """Say in the words of CTranslate2 how to search."""
     is_beam = settings.search == "beam"
+    # In a batch, a beam mixes up what the first tokens of its sentences look at.
+    is_alone = settings.reproducible or (is_beam and with_alignment)
     return {
         "beam_size": settings.beam if is_beam else 1,
         "patience": settings.patience,
@@ -108,10 +111,9 @@ def _options(settings: DecodingRecipe, with_alignment: bool) -> dict[str, Any]:
         "length_penalty": settings.length_penalty,
         "repetition_penalty": settings.repetition_penalty,
         "no_repeat_ngram_size": settings.no_repeat,
-        "min_decoding_length": settings.minimum_length,
         "max_input_length": 0,
-        "max_batch_size": 1 if settings.reproducible else _PLACES,
-        "batch_type": "examples" if settings.reproducible else "tokens",
+        "max_batch_size": 1 if is_alone else _PLACES,
+        "batch_type": "examples" if is_alone else "tokens",
         "return_scores": True,
         "return_attention": with_alignment,
     }

@@ -166,7 +166,12 @@ def _test_set(run: Path) -> _Text:
 
 def _held_out(folder: Path) -> _Text:
     names = [f"test.{side}" for side in ("source", "target")]
-    hashes = Prepared.open(folder).manifest["files"]
+    hashes = Prepared.open(folder).manifest.get("files", {})
+    if not set(names) <= set(hashes):
+        raise ArtifactError(
+            f"{str(folder)!r} comes from an older Dragoman, which did not sign its test set; "
+            f"prepare it again, or {_NAME_A_TEXT}"
+        )
     damaged = list(damages(folder, {name: hashes[name] for name in names}))
     if damaged:
         raise DataError(
