@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from dragoman.translator import Translator
@@ -34,8 +34,14 @@ THREADS = 2
 SAME = ["decoding.search=beam", "decoding.length_penalty=1", "decoding.retry=false"]
 """What the bare engines do; they never doubt what they say."""
 
-Bare = Callable[[], list[list[int]]]
-"""Translates what it was given; gives token ids."""
+
+class Bare(NamedTuple):
+    """An engine with what it was given."""
+
+    run: Callable[[], list]
+    """What is timed."""
+    read: Callable[[list], list[list[int]]]
+    """What it said, in token ids."""
 
 
 def train(folder: Path, minutes: float) -> Path:
@@ -52,10 +58,11 @@ def train(folder: Path, minutes: float) -> Path:
     recipe.write_text(f"preset: tiny\n{languages}\ncorpus:\n{corpora}", encoding="utf-8")
     for _ in preparation.prepare(recipe):
         pass
-    # Small updates learn sooner that sentences end.
-    small = ["training.tokens_per_update=1024", "training.warmup=300", "training.log_every=1000"]
-    rest = ["training.validate_every=100000", f"training.minutes={minutes}"]
-    for _ in training.train(recipe, [*small, *rest]):
+    # Small updates and little to forget: so it learns soonest where sentences end.
+    soon = ["tokens_per_update=1024", "warmup=200", "moving_average=0.98", f"minutes={minutes}"]
+    rest = ["validate_every=100000", "save_every=100000", "log_every=1000"]
+    settings = ["model.dropout=0.1", *(f"training.{each}" for each in [*soon, *rest])]
+    for _ in training.train(recipe, settings):
         pass
     return folder / "run"
 
@@ -70,13 +77,13 @@ def compare(translator: Translator, texts: list[str], theirs: Bare, repeats: int
     seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
     outputs = {}
     for _ in range(repeats + 1):
-        for name, run in (("ours", lambda: translator.translate(texts)), ("theirs", theirs)):
+        for name, run in (("ours", lambda: translator.translate(texts)), ("theirs", theirs.run)):
             start = time.perf_counter()
             outputs[name] = run()
             seconds[name].append(time.perf_counter() - start)
     middle = {name: statistics.median(each[1:]) for name, each in seconds.items()}
     ours = [each.text for each in outputs["ours"]]
-    others = translator.target.decode(outputs["theirs"])
+    others = translator.target.decode(theirs.read(outputs["theirs"]))
     return {
         "ratio": round(middle["theirs"] / middle["ours"], 3),
         "ours_per_second": round(len(texts) / middle["ours"], 1),
@@ -90,6 +97,8 @@ def bare_ctranslate2(
 ) -> Bare:
     import ctranslate2
 
+    from dragoman.decoding.engine import length_limit
+    from dragoman.recipe import DecodingRecipe
     from dragoman.tokenizer.folder import load_tokenizer
 
     source, target = (load_tokenizer(folder / "tokenizer" / side) for side in ("source", "target"))
@@ -100,13 +109,21 @@ def bare_ctranslate2(
 
     numbers = {piece: each for each, piece in enumerate(target.pieces(range(target.size)))}
 
-    def run() -> list[list[int]]:
-        found = translator.translate_batch(
-            ready, beam_size=beam, max_batch_size=places, batch_type="tokens", min_decoding_length=0
-        )
+    def read(found: list) -> list[list[int]]:
         return [[numbers[piece] for piece in each.hypotheses[0]] for each in found]
 
-    return run
+    def run() -> list:
+        return translator.translate_batch(
+            ready,
+            beam_size=beam,
+            max_batch_size=places,
+            batch_type="tokens",
+            min_decoding_length=0,
+            max_decoding_length=length_limit(1, DecodingRecipe()),
+            return_scores=True,  # As ours; a greedy search without them is a little faster.
+        )
+
+    return Bare(run, read)
 
 
 def huggingface(folder: Path, texts: list[str], beam: int, rows: int) -> Bare:
@@ -137,14 +154,14 @@ def huggingface(folder: Path, texts: list[str], beam: int, rows: int) -> Bare:
                 do_sample=False,
                 length_penalty=1.0,
                 early_stopping=True,
-                max_length=83,
+                max_length=115,
             )
             for row, answer in zip(some, answers.tolist(), strict=True):
                 body = answer[1:]
                 found[row] = body[: body.index(END)] if END in body else body
         return found
 
-    return run
+    return Bare(run, list)
 
 
 def measure(run: Path, texts: list[str], few: list[str], repeats: int) -> dict:
@@ -183,11 +200,11 @@ def tune(run: Path, texts: list[str]) -> None:
         for workers in (1, 2):
             for places in (512, 1024, 2048, 4096):
                 bare = bare_ctranslate2(run / "ctranslate2", texts, beam, places, workers)
-                bare()
+                bare.run()
                 seconds = []
                 for _ in range(3):
                     start = time.perf_counter()
-                    bare()
+                    bare.run()
                     seconds.append(time.perf_counter() - start)
                 rate = len(texts) / statistics.median(seconds)
                 print(f"beam {beam}, {workers} workers, {places} tokens: {rate:.0f}/s", flush=True)
@@ -200,7 +217,7 @@ def main() -> None:
     parser.add_argument("--run", type=Path)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
-        run = asked.run or train(Path(made), 0.6 if asked.quick else 8)
+        run = asked.run or train(Path(made), 1 if asked.quick else 8)
         texts = sentences(1000)
         figures = measure(run, texts, texts[:: 5 if asked.quick else 1], 3 if asked.quick else 5)
         if asked.tune:

@@ -31,8 +31,9 @@ _NO_REPEAT, _REPETITION_PENALTY = 3, 1.1
 def doubts(source: Sequence[int], found: Hypothesis) -> list[str]:
     """Say what looks wrong, if anything."""
     told = []
-    # What no token is said often enough for is no circle, which is soon seen.
-    if max(Counter(found.tokens).values(), default=0) >= _ROUNDS:
+    # Who says few tokens twice, or none often, does not run in circles, which is soon seen.
+    is_often = len(found.tokens) - len(set(found.tokens)) >= _ROUNDS - 1
+    if is_often and max(Counter(found.tokens).values()) >= _ROUNDS:
         turns = _turns(found.tokens, _CIRCLE)
         # The source may need more tokens to say the same.
         if turns >= max(_ROUNDS, 2 * _turns(source, _LONGER * _CIRCLE)):

@@ -234,6 +234,8 @@ class Translator:
     ) -> Translation:
         if not rows:
             return Translation(line.lead + line.trail, 0.0)
+        if len(rows) == 1 and len(answers[rows[0]]) == 1:  # As almost every line is.
+            return self._only(line, rows[0], ids, answers, flags, texts)
         gaps = [*(piece.gap or self._gap for piece in line.pieces[:-1]), line.pieces[-1].gap]
 
         def text(place: int) -> str:
@@ -259,6 +261,26 @@ class Translator:
             tuple(alignment),
             ("split", *told) if len(rows) > 1 else tuple(told),
             tuple(others),
+        )
+
+    def _only(
+        self,
+        line: _Line,
+        row: int,
+        ids: list[list[int]],
+        answers: Answers,
+        flags: list[list[str]],
+        texts: list[list[str]],
+    ) -> Translation:
+        """A line of one piece that has one answer: what `_join` would say, sooner."""
+        best = answers[row][0]
+        return Translation(
+            line.lead + texts[0][row] + line.pieces[0].gap + line.trail,
+            best.score,
+            tuple(self.source.pieces(ids[row])),
+            tuple(self.target.pieces(best.tokens)),
+            tuple([(there, here) for here, there in enumerate(best.alignment)]),
+            tuple(flags[row]),
         )
 
 

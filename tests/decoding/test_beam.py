@@ -90,6 +90,7 @@ def _score(model, source, tokens):
     return float(chosen.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), EVERY_PART)
 def test_with_and_without_cache_for_every_part(kind, name):
     source, is_real, _ = sentences(LENGTHS)
@@ -98,6 +99,7 @@ def test_with_and_without_cache_for_every_part(kind, name):
     same(found, search(beam=3, hypotheses=3).run(WholePrefix(model), source, is_real), 1e-3)
 
 
+@pytest.mark.slow
 def test_neighbours_do_not_matter():
     source, is_real, _ = sentences(LENGTHS)
     model = loud_model()

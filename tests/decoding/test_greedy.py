@@ -66,12 +66,12 @@ def test_it_is_a_generator_whose_last_step_is_the_answer(model):
 
 
 def test_no_sentence_outgrows_its_limit(model):
-    source, is_real, _ = sentences((40, 4, 33, 34))
+    source, is_real, _ = sentences((80, 4, 65, 66))
     answers = Greedy(DecodingRecipe(extra_length=2), BEGIN, END).run(
         NeverEnding(model, END), source, is_real
     )
-    # The last of each source is its end. Limits grow in steps of 32.
-    assert [len(answer[0].tokens) for answer in answers] == [66, 34, 34, 66]
+    # The last of each source is its end. Limits grow in steps of 64.
+    assert [len(answer[0].tokens) for answer in answers] == [130, 66, 66, 130]
     assert not any(answer[0].is_ended for answer in answers)
 
 

@@ -8,6 +8,8 @@ from dragoman.decoding.greedy import Greedy
 from dragoman.decoding.sample import Sample
 from dragoman.recipe import DecodingRecipe
 
+pytestmark = pytest.mark.slow  # In CI; `make check` has little time.
+
 BEGIN, END = 1, 2
 LENGTHS = (7, 4, 1, 3, 6)
 

@@ -26,6 +26,8 @@ from dragoman.model.transformer import Transformer
 from dragoman.tokenizer.folder import load_tokenizer
 from exporting_models import GROUND, Written, small, write_model
 
+pytestmark = pytest.mark.slow  # In CI; `make check` has little time.
+
 # Of log-probabilities between 0 and -30 in float32, whose last digit is 2e-6: sums differ in order.
 # Measured: below 9e-6 everywhere, but for `feed_forward: none` under post-norm (4e-5), where the
 # small number in a norm is added twice, and for naive positions at far places (5e-5), which are

@@ -557,6 +557,7 @@ def test_an_imported_model_gives_the_same_scores(config, tmp_path):
     assert scores[..., [PADDING, BEGIN]].max() < NEVER / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("beam", "penalty"), [(1, 1.0), (4, 1.0), (4, 0.5), (4, 0.0)])
 def test_an_imported_model_says_the_same(beam, penalty, opus):
     ours, (words, _) = our_model(opus.home / "ours")

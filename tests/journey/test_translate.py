@@ -58,6 +58,7 @@ def test_lines_in_are_lines_out(run, text):
     assert target[9].endswith(b" \r")
 
 
+@pytest.mark.slow
 def test_a_file_in_shards_is_the_file(run, text, tmp_path):
     whole = tmp_path / "whole.txt"
     assert command("translate", run, "-i", text, "-o", whole).returncode == 0
@@ -139,6 +140,7 @@ def test_a_kill_at_any_moment_costs_nothing_that_was_done(run, tmp_path):
     assert (tmp_path / "again.txt").read_bytes() == (tmp_path / "out.txt").read_bytes()
 
 
+@pytest.mark.slow
 def test_mistakes_are_told_in_plain_words(run, text, tmp_path):
     for words, code, told in (
         ((run, "-i", text), 3, b"both --input and --output"),
@@ -164,6 +166,7 @@ def test_json_says_more(run):
     assert second["text"] == ""
 
 
+@pytest.mark.slow
 def test_evaluate_export_and_translate_again(run, text, tmp_path):
     sources, references = tmp_path / "s", tmp_path / "r"
     sources.write_text("1 2 3\n4 5 6\n7 8\n")

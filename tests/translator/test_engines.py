@@ -21,8 +21,10 @@ from dragoman.exporting.ctranslate2 import export
 from dragoman.translator import Translator
 from translator_models import ENGINES, lines, recipe, write_run
 
+pytestmark = pytest.mark.slow  # In CI; `make check` has little time.
+
 LINES = lines(20, seed=3)
-MAXIMUM = 40
+MAXIMUM = 80
 LEARNED = {"position": {"name": "learned", "maximum": MAXIMUM}}
 
 
@@ -268,6 +270,7 @@ def test_without_ctranslate2_pytorch_serves(run, monkeypatch):
 # Ensembles
 
 
+@pytest.mark.slow
 def test_several_runs_are_averaged(tmp_path):
     runs = [write_run(tmp_path / f"run-{seed}", seed=seed) for seed in (1, 2)]
     served = serve(runs, ["decoding.search=greedy"])
@@ -319,8 +322,9 @@ def test_ctranslate2_has_no_ensembles(run):
 # Places
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("settings", [{}, {"extra_length": 0}, {"longest": 39, "extra_length": 8}])
+@pytest.mark.parametrize("settings", [{}, {"extra_length": 0}, {"longest": 79, "extra_length": 8}])
 def test_a_line_longer_than_the_places_is_split(tmp_path, engine, settings):
     run = write_run(tmp_path / "run", model=LEARNED, **settings)
     translator = Translator.load(run, engine=engine)
@@ -333,9 +337,9 @@ def test_a_line_longer_than_the_places_is_split(tmp_path, engine, settings):
         assert all("split" in each.flags for each in itertools.compress(found, is_long))
 
 
-@given(st.integers(33, 300), st.integers(0, 300), st.integers(1, 300))
-@example(64, 0, 64)
-@example(40, 8, 39)
+@given(st.integers(65, 300), st.integers(0, 300), st.integers(1, 300))
+@example(128, 0, 128)
+@example(80, 8, 79)
 def test_all_that_is_placed_has_a_place(places, extra, longest):
     asked = recipe(extra_length=extra, longest=longest)
     found = engines._within(asked, places).decoding

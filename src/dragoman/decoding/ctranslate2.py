@@ -84,18 +84,18 @@ class CTranslate2(Engine):
 
     @staticmethod
     def _named(ids: Sequence[int], names: list[str]) -> list[str]:
-        return [names[each] for each in ids]
+        return list(map(names.__getitem__, ids))
 
     def _read(self, result: Any, limit: int, with_alignment: bool) -> list[Hypothesis]:
-        ids = self.target_ids
+        id_of, scores = self.target_ids.__getitem__, result.scores
+        attention = result.attention if with_alignment else []
         found = []
         for place, names in enumerate(result.hypotheses):
-            looked = result.attention[place] if with_alignment else []
+            looked = attention[place] if with_alignment else []
             # The source's own end, which is no word, has been left out.
             places = [max(range(len(row)), key=row.__getitem__) for row in looked]
-            tokens = tuple([ids[name] for name in names])
-            score = result.scores[place]
-            found.append(Hypothesis(tokens, score, len(names) < limit, tuple(places)))
+            tokens = tuple(map(id_of, names))
+            found.append(Hypothesis(tokens, scores[place], len(names) < limit, tuple(places)))
         return found
 
 

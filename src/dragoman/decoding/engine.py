@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dragoman.recipe import DecodingRecipe
 
-_STEP = 32
+_STEP = 64
 """Limits grow in steps, so that sentences of like length can be translated together."""
 
 Answers = list[list["Hypothesis"]]

@@ -104,7 +104,7 @@ class SentencePiece(Tokenizer):
         if not self._is_by_words:
             return self.encode_plainly(texts)
         words = [text.split(" ") for text in texts]
-        strange = [row for row, each in enumerate(words) if _is_strange(each)]
+        strange = [row for row, each in enumerate(words) if _is_strange(texts[row], each)]
         for row in strange:
             words[row] = []
         self._learn_words(words)
@@ -168,7 +168,7 @@ class SentencePiece(Tokenizer):
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Show each id as a person would read it; ▁ is a space."""
-        return [self._pieces[each] for each in ids]
+        return list(map(self._pieces.__getitem__, ids))
 
     def id_of(self, piece: str) -> int:
         """The id of a piece, a language token for example; UNKNOWN where there is none."""
@@ -294,9 +294,9 @@ def _explained(error: RuntimeError, vocabulary_size: int) -> Exception:
     return error
 
 
-def _is_strange(words: list[str]) -> bool:
+def _is_strange(text: str, words: list[str]) -> bool:
     """Whether a text is more than words with one space between them."""
-    return any(not 0 < len(each) <= LONGEST_WORD or SPACE_MARK in each for each in words)
+    return "" in words or SPACE_MARK in text or max(map(len, words)) > LONGEST_WORD
 
 
 def _refuse_half_characters(texts: Sequence[str]) -> None:
