@@ -50,7 +50,7 @@ class Artifact:
 
         return load_file(self.folder / _WEIGHTS)
 
-    def model(self, device: str = "cpu") -> Transformer:
+    def model(self) -> Transformer:
         """Build the model, with its weights, ready to translate."""
         import torch  # noqa: PLC0415
 
@@ -60,7 +60,7 @@ class Artifact:
         with torch.device("meta"):
             model = Transformer(self.recipe.model, *sizes)
         model.load_state_dict(self.weights(), assign=True)
-        return model.to(device).eval().requires_grad_(False)
+        return model.eval().requires_grad_(False)
 
     @property
     def model_hash(self) -> str:

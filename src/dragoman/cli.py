@@ -102,11 +102,12 @@ def show(
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """After Ctrl-C, say how to go on, and end."""
+def _stoppable(then: str = "type the same command to go on") -> Iterator[None]:
+    """After Ctrl-C, say what to do then, and end."""
 
     def end() -> None:
-        typer.echo("dragoman: stopped; type the same command to go on", err=True)
+        sys.stdout.flush()
+        typer.echo(f"dragoman: stopped; {then}", err=True)
         # At once: threads of an engine that come back into an ending Python would abort it. Nothing
         # is lost, for all that is kept appears in one move.
         os._exit(Stopped.exit_code)
@@ -179,6 +180,12 @@ def train(
     show_training(training.train(recipe, settings or []), most.steps, most.minutes)
 
 
+def _parted(words: list[str]) -> tuple[list[str], list[str]]:
+    """Part the names of runs from settings; a folder may have = in its name."""
+    settings = [each for each in words if "=" in each and not Path(each).exists()]
+    return [each for each in words if each not in settings], settings
+
+
 _Engine = Annotated[
     Literal["auto", "ctranslate2", "pytorch"],
     typer.Option(help="Who translates; auto: CTranslate2 where it can."),
@@ -186,7 +193,7 @@ _Engine = Annotated[
 
 
 @app.command()
-@_stoppable()
+@_stoppable("with --input and --output, the same command goes on where it was")
 def translate(
     models: Annotated[
         list[str],
@@ -207,8 +214,7 @@ def translate(
 
     dragoman translate run decoding.beam=1 < in.txt > out.txt
     """
-    runs = [each for each in models if "=" not in each]
-    settings = [each for each in models if "=" in each]
+    runs, settings = _parted(models)
     with _needs("translating", "infer"):
         from dragoman.translator import Translator
         from dragoman.workflow import translation
@@ -235,7 +241,7 @@ def translate(
 
 
 @app.command()
-@_stoppable()
+@_stoppable("nothing was kept")
 def evaluate(
     runs: Annotated[
         list[str],
@@ -266,10 +272,13 @@ def evaluate(
         from dragoman.evaluation_display import show_evaluation
         from dragoman.workflow import evaluation
 
-    first, *others = [Path(each) for each in runs if "=" not in each]
+    folders, settings = _parted(runs)
+    if not folders:
+        raise DataError("no model was named; expected a run")
+    first, *others = map(Path, folders)
     found = evaluation.evaluate(
         first,
-        [each for each in runs if "=" in each],
+        settings,
         source=source,
         references=reference or (),
         against=others,
@@ -293,14 +302,15 @@ def export(
         Path | None, typer.Option("--output", "-o", help="A folder; beside the model if not said.")
     ] = None,
     quantization: Annotated[
-        str, typer.Option(help="float32, int8, int16, float16, bfloat16 (the last on GPUs).")
+        str, typer.Option(help="float32, int8, int8_float32, int16, float16 or bfloat16.")
     ] = "float32",
 ) -> None:
     """Write a model for other programs, and for serving without PyTorch."""
     with _needs("exporting", "all"):
         from dragoman.workflow import exporting
 
-    typer.echo(f"Wrote {exporting.export(run, to, output, quantization)}")
+        place = exporting.export(run, to, output, quantization)
+    typer.echo(f"Wrote {place}")
 
 
 @app.command("import")
@@ -312,7 +322,7 @@ def import_model(
     with _needs("importing", "train"):
         from dragoman.workflow import exporting
 
-    exporting.bring(folder, run)
+        exporting.bring(folder, run)
     typer.echo(f"Wrote {run}. Type: dragoman translate {shlex.quote(str(run))} < in.txt")
 
 

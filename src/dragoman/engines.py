@@ -36,6 +36,7 @@ class Served:
     """With the decoding settings that were asked for."""
     tokenizers: tuple[Tokenizer, Tokenizer]
     model_hash: str
+    quantization: str = "float32"
 
 
 def serve(
@@ -52,7 +53,7 @@ def serve(
     if not folders:
         raise ArtifactError("no model was named; expected a run")
     if len(folders) > 1:
-        return _serve_together(folders, settings, engine, device)
+        return _serve_together(folders, settings, engine, device, threads)
     folder = folders[0]
     if is_export(folder):
         export = read_export(folder)
@@ -63,13 +64,12 @@ def serve(
         return _served_by_ctranslate2(folder, export.tokenizer, recipe, export, device, threads)
     artifact = read_artifact(folder)
     recipe = _with_settings(folder, settings)
-    # An export is made by the run's own settings.
-    against = list(dict.fromkeys([*obstacles(recipe), *obstacles(artifact.recipe)]))
+    against = obstacles(recipe)
     if engine == "ctranslate2":
         _refuse(against, folder, "Leave the engine at auto, or choose pytorch")
     if engine != "pytorch" and not against and _has_ctranslate2(must=engine == "ctranslate2"):
         return _export_and_serve(artifact, recipe, device, threads)
-    return _served_by_pytorch([artifact], recipe, device)
+    return _served_by_pytorch([artifact], recipe, device, threads)
 
 
 def is_export(folder: Path) -> bool:
@@ -143,20 +143,26 @@ def _served_by_ctranslate2(
     from dragoman.decoding.ctranslate2 import CTranslate2  # noqa: PLC0415
 
     engine = CTranslate2(folder, device, threads=threads)
-    return Served(
-        engine, _within(recipe, export.longest), _tokenizers(tokenizer), export.model_hash
-    )
+    recipe = _within(recipe, export.longest)
+    return Served(engine, recipe, _tokenizers(tokenizer), export.model_hash, export.quantization)
 
 
-def _served_by_pytorch(artifacts: Sequence[Artifact], recipe: Recipe, device: str) -> Served:
+def _served_by_pytorch(
+    artifacts: Sequence[Artifact], recipe: Recipe, device: str, threads: int
+) -> Served:
     """Load one model, or several as one."""
     if importlib.util.find_spec("torch") is None:
         raise MissingExtraError("translating with PyTorch", "torch", "train")
+    import torch  # noqa: PLC0415
+
     from dragoman.decoding.ensemble import Ensemble  # noqa: PLC0415
     from dragoman.decoding.pytorch import PyTorch, most_places  # noqa: PLC0415
 
+    if threads:
+        torch.set_num_threads(threads)
+    models = [each.model() for each in artifacts]
     try:
-        models = [each.model(device) for each in artifacts]
+        models = [each.to(device) for each in models]
     except (RuntimeError, AssertionError) as error:
         raise ArtifactError(f"PyTorch cannot use the device {device!r}: {error}") from None
     model: Any = models[0] if len(models) == 1 else Ensemble(models)
@@ -167,7 +173,11 @@ def _served_by_pytorch(artifacts: Sequence[Artifact], recipe: Recipe, device: st
 
 
 def _serve_together(
-    folders: Sequence[Path], settings: Sequence[str], engine: EngineName, device: str
+    folders: Sequence[Path],
+    settings: Sequence[str],
+    engine: EngineName,
+    device: str,
+    threads: int,
 ) -> Served:
     """Load runs that share their tokenizers; PyTorch alone can average them."""
     if engine == "ctranslate2":
@@ -182,7 +192,8 @@ def _serve_together(
                 f"{str(other.folder)!r} has other tokenizers than {str(first.folder)!r}; "
                 "only runs of one prepared corpus translate together"
             )
-    return _served_by_pytorch(artifacts, _with_settings(first.folder, settings), device)
+    recipe = _with_settings(first.folder, settings)
+    return _served_by_pytorch(artifacts, recipe, device, threads)
 
 
 def _within(recipe: Recipe, places: int | None) -> Recipe:

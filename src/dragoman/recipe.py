@@ -185,7 +185,7 @@ class DecodingRecipe(Section):
     top_p: Annotated[float, Field(gt=0, le=1)] = Field(1.0, description="probability to draw from")
     minimum_length: Annotated[int, Field(ge=0)] = Field(0, description="tokens, at least")
     extra_length: Annotated[int, Field(ge=0)] = Field(
-        50, description="tokens beyond the source's length"
+        50, description="tokens beyond the source's, rounded"
     )
     no_repeat: Annotated[int, Field(ge=0)] = Field(0, description="n-grams said once only; 0: any")
     repetition_penalty: Annotated[float, Field(ge=1)] = Field(

@@ -18,10 +18,11 @@ def show_translation(job: Job) -> None:
         TextColumn("{task.percentage:>3.0f} %"),
         TextColumn("{task.fields[rate]}"),
     )
-    lines = 0
+    lines, was_done = 0, False
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as bar:
         shown = bar.add_task("", total=None, rate="")
         for step in job.run():
+            was_done = step.was_done
             lines += step.lines
             seconds = bar.tasks[shown].elapsed or 0
             rate = f"{lines / seconds:,.0f} lines/s" if lines and seconds else ""
@@ -30,5 +31,5 @@ def show_translation(job: Job) -> None:
     flags = [f"{count:,} {name}" for name, count in card["flags"].items()]
     told = "; ".join([f"{card['lines']:,} lines by {card['engine']}", *flags])
     console.print(
-        f"{job.place}: {told if lines else 'was complete; nothing to do'}", soft_wrap=True
+        f"{job.place}: {'was complete; nothing to do' if was_done else told}", soft_wrap=True
     )

@@ -77,6 +77,7 @@ class Translator:
         self.settings = served.recipe.decoding
         self.source, self.target = served.tokenizers
         self.model_hash = served.model_hash
+        self.quantization = served.quantization
         languages = served.recipe.languages
         self._gap = sentences.gap(languages.source, languages.target)
 

@@ -10,6 +10,7 @@ These are the rules of CTranslate2, which must give the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -49,6 +50,8 @@ class Beam(Search):
         last = torch.full_like(sentences, self.begin)
         scores = torch.zeros(len(source), device=source.device)
         done: list[tuple[Hypothesis, ...]] = [()] * len(source)
+        led: set[int] = set()
+        """Sentences whose best beginning was once one that ended."""
         while numbers:
             with torch.no_grad():
                 logits, cache = model.decode(last.unsqueeze(1), memory, cache)
@@ -56,7 +59,12 @@ class Beam(Search):
             found = self._candidates(allowed, scores, len(numbers))
             is_end = (found.tokens == self.end) & found.scores.isfinite()
             is_cut = [tokens.shape[1] + 1 >= limits[each] for each in numbers]
-            is_over = self._complete(found, is_end, is_cut, tokens, numbers, done)
+            self._complete(found, is_end, is_cut, tokens, numbers, done)
+            led.update(numbers[row] for row in is_end[:, 0].nonzero().flatten().tolist())
+            is_over = [
+                cut or self._is_enough(done[number], number in led)
+                for number, cut in zip(numbers, is_cut, strict=True)
+            ]
             # Two beginnings for each place in the beam: at least half of them have not ended.
             alive = is_end.to(torch.int8).argsort(dim=1, stable=True)[:, : self.settings.beam]
             staying = [row for row, over in enumerate(is_over) if not over]
@@ -99,8 +107,8 @@ class Beam(Search):
         tokens: Int[Tensor, "N T"],
         numbers: list[int],
         done: list[tuple[Hypothesis, ...]],
-    ) -> list[bool]:
-        """Put away the hypotheses that are complete; say which sentences are over."""
+    ) -> None:
+        """Put away the hypotheses that are complete."""
         width = self.settings.beam
         cut = torch.tensor(is_cut, device=is_end.device).unsqueeze(1)
         is_complete = (is_end | (cut & found.scores.isfinite()))[:, :width]
@@ -109,16 +117,11 @@ class Beam(Search):
             hypothesis = self._hypothesis(words, float(found.scores[row, column]))
             together = (*done[numbers[row]], hypothesis)
             done[numbers[row]] = tuple(sorted(together, key=lambda each: -each.score))
-        best_ended = is_end[:, 0].tolist()
-        return [
-            is_cut[row] or self._is_enough(done[number], best_ended[row])
-            for row, number in enumerate(numbers)
-        ]
 
-    def _is_enough(self, done: tuple[Hypothesis, ...], best_ended: bool) -> bool:
+    def _is_enough(self, done: tuple[Hypothesis, ...], has_led: bool) -> bool:
         if self.settings.length_penalty == 0:
-            return best_ended and len(done) >= self.settings.hypotheses
-        return len(done) >= round(self.settings.beam * self.settings.patience)
+            return has_led and len(done) >= self.settings.hypotheses
+        return len(done) >= math.floor(self.settings.beam * self.settings.patience + 0.5)
 
 
 def _filled(found: Candidates, count: int, end: int) -> Candidates:

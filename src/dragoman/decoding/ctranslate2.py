@@ -30,12 +30,13 @@ class CTranslate2(Engine):
     name = "ctranslate2"
 
     def __init__(self, folder: Path, device: str = "cpu", *, threads: int = 0) -> None:
-        cores = threads or len(os.sched_getaffinity(0))
+        has_affinity = hasattr(os, "sched_getaffinity")  # Not on every system.
+        cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
         try:
             self.translator = ctranslate2.Translator(
                 str(folder),
                 device=device,
-                inter_threads=cores if device == "cpu" else 1,
+                inter_threads=(threads or cores) if device == "cpu" else 1,
                 intra_threads=1,
                 max_queued_batches=-1,  # Who begins should never have to wait.
             )

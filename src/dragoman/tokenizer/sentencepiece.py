@@ -107,8 +107,7 @@ class SentencePiece(Tokenizer):
         strange = [row for row, each in enumerate(words) if _is_strange(texts[row], each)]
         for row in strange:
             words[row] = []
-        self._learn_words(words)
-        known = self._words
+        known = self._learn_words(words)
         found = [[number for word in each for number in known[word]] for each in words]
         if strange:
             plain = self.encode_plainly([texts[row] for row in strange])
@@ -116,12 +115,13 @@ class SentencePiece(Tokenizer):
                 found[row] = each
         return found
 
-    def _learn_words(self, texts: list[list[str]]) -> None:
-        """Remember how each of these words is cut."""
-        if len(self._words) > MOST_WORDS:
-            self._words.clear()
-        new = list({word for words in texts for word in words}.difference(self._words))
-        self._words.update(zip(new, self.encode_plainly(new), strict=True))
+    def _learn_words(self, texts: list[list[str]]) -> dict[str, list[int]]:
+        """Remember how each of these words is cut; a memory that is full is left to its readers."""
+        known = self._words if len(self._words) <= MOST_WORDS else {}
+        new = list({word for words in texts for word in words}.difference(known))
+        known.update(zip(new, self.encode_plainly(new), strict=True))
+        self._words = known
+        return known
 
     def encode_plainly(self, texts: list[str]) -> list[list[int]]:
         """Cut texts into ids by the library alone; what `encode` does faster."""
@@ -138,8 +138,9 @@ class SentencePiece(Tokenizer):
     def _encode_with_mark(self, text: str) -> list[int]:
         """Spell each ▁ by its bytes, and cut what stands between them."""
         if self._middle is None:
-            self._middle = _read(self._model)
-            self._middle.override_normalizer_spec(add_dummy_prefix=False)
+            middle = _read(self._model)
+            middle.override_normalizer_spec(add_dummy_prefix=False)
+            self._middle = middle
         first, *rest = text.split(SPACE_MARK)
         # A text begins with a space mark, also where nothing stands before the first ▁.
         ids: list[int] = self._library.encode(first) or [self.id_of(SPACE_MARK)]

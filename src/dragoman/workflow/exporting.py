@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from dragoman.errors import DataError
+
 Server = Literal["ctranslate2", "huggingface"]
 
 
@@ -17,6 +19,8 @@ def export(run: Path, to: Server, destination: Path | None, quantization: str) -
 
         ctranslate2.export(run, place, quantization)
     else:
+        if quantization != "float32":
+            raise DataError(f"found quantization {quantization!r}; Hugging Face takes float32")
         from dragoman.exporting import huggingface  # noqa: PLC0415
 
         huggingface.export(run, place)

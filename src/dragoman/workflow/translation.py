@@ -51,6 +51,7 @@ class Progress(NamedTuple):
     """Bytes of the source."""
     total: int
     lines: int
+    was_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +81,41 @@ class Job:
 
     def run(self) -> Iterator[Progress]:
         """Translate what is missing."""
-        if self.target.resolve() == self.source.resolve():
-            raise DataError(f"{str(self.target)!r} is the source itself; name another file")
+        if self.place.resolve() == self.source.resolve():
+            raise DataError(f"{str(self.place)!r} is the source itself; name another file")
+        if self.place.exists() and not self.place.is_file():
+            raise DataError(f"{str(self.place)!r} is there, and is no file; name another")
         with self.source.open("rb") as file:
+            if not file.seekable():
+                what = "cannot be read twice; name a file, or use stdin and stdout"
+                raise DataError(f"{str(self.source)!r} {what}")
             start, end = _range(file, self.shard)
             key = self._key(file, start, end)
-            if self._is_done(key):
-                yield Progress(end - start, end - start, 0)
-                return
             parts = self.place.with_name(f".{self.place.name}.{key[:16]}.parts")
-            written = []
-            for first, last in _cuts(file, start, end):
-                part = parts / f"{first:015}"
-                written.append(part)
-                lines = 0
-                if not part.exists():
-                    lines = self._translate(file, first, last, part)
-                yield Progress(last - start, end - start, lines)
-        self._finish(written, key)
+            if self._is_done(key):
+                yield Progress(end - start, end - start, 0, was_done=True)
+            else:
+                try:
+                    yield from self._go_on(file, (start, end), parts, key)
+                except FileNotFoundError:
+                    # Another may have done the same work, was first, and has swept up.
+                    if not self._is_done(key):
+                        raise
         shutil.rmtree(parts, ignore_errors=True)
+
+    def _go_on(
+        self, file: BinaryIO, span: tuple[int, int], parts: Path, key: str
+    ) -> Iterator[Progress]:
+        start, end = span
+        written = []
+        for first, last in _cuts(file, start, end):
+            part = parts / f"{first:015}"
+            written.append(part)
+            lines = 0
+            if not part.exists():
+                lines = self._translate(file, first, last, part)
+            yield Progress(last - start, end - start, lines)
+        self._finish(written, key)
 
     def _translate(self, file: BinaryIO, first: int, last: int, part: Path) -> int:
         """Translate a part, and count what there is to say about it."""
@@ -117,17 +134,20 @@ class Job:
 
     def _finish(self, parts: Sequence[Path], key: str) -> None:
         counts: Counter[str] = Counter()
-        with new_file(self.place) as temporary, temporary.open("wb") as out:
-            for part in parts:
-                counts.update(json.loads(_counts(part).read_text(encoding="utf-8")))
-                with part.open("rb") as file:
-                    shutil.copyfileobj(file, out)
+        with new_file(self.place) as temporary:
+            with temporary.open("wb") as out:
+                for part in parts:
+                    counts.update(json.loads(_counts(part).read_text(encoding="utf-8")))
+                    with part.open("rb") as file:
+                        shutil.copyfileobj(file, out)
+            digest = sha256(temporary)
         card = {
             "dragoman": __version__,
             "key": key,
-            "sha256": sha256(self.place),
+            "sha256": digest,
             "model": self.translator.model_hash,
             "engine": self.translator.engine.name,
+            "quantization": self.translator.quantization,
             "decoding": self.translator.settings.model_dump(mode="json"),
             "shard": f"{self.shard.number}/{self.shard.of}",
             "lines": counts.pop("lines", 0),
@@ -137,9 +157,10 @@ class Job:
 
     def _key(self, file: BinaryIO, start: int, end: int) -> str:
         """Hash everything that decides what comes out."""
-        settings = self.translator.settings.model_dump_json()
-        facts = (self.translator.model_hash, settings, self.as_json, self.language)
-        digest = hashlib.sha256(repr((*facts, self.translator.engine.name)).encode())
+        translator = self.translator
+        model = (translator.model_hash, translator.quantization, translator.engine.name)
+        facts = (*model, translator.settings.model_dump_json(), self.as_json, self.language)
+        digest = hashlib.sha256(repr(facts).encode())
         file.seek(start)
         left = end - start
         while left:
