@@ -11,6 +11,10 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
+# Before transformers, which some tests import: where warnings are errors, SentencePiece must be
+# imported with care, or its first use ends the process.
+import dragoman.tokenizer.sentencepiece  # noqa: F401
+
 if os.environ.get("DRAGOMAN_SHAPES") != "off":
     install_import_hook(["dragoman.model", "dragoman.decoding"], "beartype.beartype")
 
