@@ -102,16 +102,19 @@ def agreement_with_generate(run, ours, sources, beam):
     """Let transformers load what we wrote, by itself, and translate the same text."""
     tokenizer = AutoTokenizer.from_pretrained(run / "huggingface")
     model = AutoModelForSeq2SeqLM.from_pretrained(run / "huggingface").eval()
-    order = sorted(range(len(sources)), key=lambda row: len(sources[row]))
+    # What a limit cuts, each cuts in its own way.
+    whole = [row for row in range(len(sources)) if "length" not in ours[row].flags]
+    assert len(whole) > 0.8 * len(sources)
+    order = sorted(whole, key=lambda row: len(sources[row]))
     differ = 0
     for start in range(0, len(order), 100):
         rows = order[start : start + 100]
         batch = tokenizer([sources[row] for row in rows], return_tensors="pt", padding=True)
         found = model.generate(
-            **batch, num_beams=beam, early_stopping=True, length_penalty=1.0, max_length=83
+            **batch, num_beams=beam, early_stopping=True, length_penalty=1.0, max_length=115
         )
         said = tokenizer.batch_decode(found, skip_special_tokens=True)
         differ += sum(ours[row].text != each for row, each in zip(rows, said, strict=True))
-    share = 1 - differ / len(sources)
+    share = 1 - differ / len(whole)
     print(f"beam {beam}: the same as generate {share:.4f}")
     return share
