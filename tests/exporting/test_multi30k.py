@@ -74,6 +74,7 @@ def agree(ours, theirs):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
+@pytest.mark.filterwarnings("ignore")  # Of transformers, which recommends other packages.
 def test_every_engine_says_the_same(run, multi30k, tmp_path):
     sources, references = lines(multi30k, "en"), lines(multi30k, "de")
     quantized = tmp_path / "int8"
