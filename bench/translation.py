@@ -174,7 +174,6 @@ def measure(run: Path, texts: list[str], few: list[str], repeats: int) -> dict:
 
     keep_memory()
     torch.set_num_threads(THREADS)
-    torch.set_float32_matmul_precision("highest")  # Training may have chosen another.
     figures = {}
     for to, export in (("ctranslate2", ctranslate2.export), ("huggingface", hugging_face.export)):
         if not (run / to).exists():

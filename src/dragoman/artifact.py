@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from dragoman.shapes import Tensor
 
 FORMAT = 1
+CARD = "card.json"
+"""Beside a run's model: what it cost, and what it learned from."""
 _FORMAT, _RECIPE, _WEIGHTS, _TOKENIZER = (
     "format.json",
     "recipe.yaml",

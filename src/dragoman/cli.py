@@ -235,7 +235,7 @@ def translate(
     # Whoever types waits for each line; whoever pipes wants many at once.
     asked = ([each] for each in lines) if sys.stdin.isatty() else [lines]
     for some in asked:
-        for each in translation.translate_lines(translator, some, as_json=json, language=language):
+        for each in translator.stream(some, language=language, with_alignment=json):
             sys.stdout.buffer.write(translation.render(each, as_json=json).encode() + b"\n")
         sys.stdout.buffer.flush()
 
@@ -258,7 +258,7 @@ def evaluate(
         bool, typer.Option("--robustness", help="Try what confuses translators.")
     ] = False,
     test: Annotated[
-        Literal["bootstrap", "randomisation"], typer.Option(help="Of several runs, by luck?")
+        Literal["bootstrap", "randomisation"], typer.Option(help="How runs are compared.")
     ] = "bootstrap",
     json: Annotated[Path | None, typer.Option(help="Write all numbers here.")] = None,
     engine: _Engine = "auto",

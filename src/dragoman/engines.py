@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from dragoman.artifact import Artifact, read_artifact
-from dragoman.decoding.engine import Engine, length_limit
+from dragoman.decoding.engine import Engine, within
 from dragoman.errors import ArtifactError, MissingExtraError, Mistake, RecipeError, suggest
 from dragoman.exporting.capability.ctranslate2 import obstacles
 from dragoman.exporting.folder import FACTS, FOLDER, Export, read_export
@@ -197,24 +197,7 @@ def _serve_together(
 
 
 def _within(recipe: Recipe, places: int | None) -> Recipe:
-    """Cut sources so short that each of their tokens, and of their translations', has a place."""
-    if places is None:
-        return recipe
-    decoding = recipe.decoding
-    least = length_limit(1, decoding.model_copy(update={"extra_length": 0}))
-    if places < least:
-        raise ArtifactError(
-            f"the model has {places} places for tokens, too few to translate; expected {least} at "
-            "least: train it with a larger model.position.maximum"
-        )
-    # A translation cannot be longer than the places, whatever was asked for.
-    extra = min(decoding.extra_length, places - least)
-    decoding = decoding.model_copy(update={"extra_length": extra})
-    # A source needs one more, for its end.
-    lengths = range(1, min(decoding.longest, places - 1) + 1)
-    longest = max(each for each in lengths if length_limit(each, decoding) <= places)
-    decoding = decoding.model_copy(update={"longest": longest})
-    return recipe.model_copy(update={"decoding": decoding})
+    return recipe.model_copy(update={"decoding": within(recipe.decoding, places)})
 
 
 def _tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:

@@ -217,7 +217,10 @@ class Translator:
         for line in block.lines:
             rows = range(row, row + len(line.pieces))
             row = rows.stop
-            yield self._join(line, rows, block.ids, answers, flags, texts)
+            # Almost every line is one piece that has one answer.
+            is_plain = len(rows) == 1 and len(answers[rows[0]]) == 1
+            join = self._join_one if is_plain else self._join
+            yield join(line, rows, block.ids, answers, flags, texts)
 
     def _texts(self, answers: Answers, place: int) -> list[str]:
         """Decode the answers at this place, or the last where there are fewer."""
@@ -235,8 +238,6 @@ class Translator:
     ) -> Translation:
         if not rows:
             return Translation(line.lead + line.trail, 0.0)
-        if len(rows) == 1 and len(answers[rows[0]]) == 1:  # As almost every line is.
-            return self._only(line, rows[0], ids, answers, flags, texts)
         gaps = [*(piece.gap or self._gap for piece in line.pieces[:-1]), line.pieces[-1].gap]
 
         def text(place: int) -> str:
@@ -264,16 +265,17 @@ class Translator:
             tuple(others),
         )
 
-    def _only(
+    def _join_one(
         self,
         line: _Line,
-        row: int,
+        rows: range,
         ids: list[list[int]],
         answers: Answers,
         flags: list[list[str]],
         texts: list[list[str]],
     ) -> Translation:
-        """A line of one piece that has one answer: what `_join` would say, sooner."""
+        """Say what `_join` would say of one piece that has one answer, sooner."""
+        row = rows[0]
         best = answers[row][0]
         return Translation(
             line.lead + texts[0][row] + line.pieces[0].gap + line.trail,

@@ -54,7 +54,7 @@ def run(multi30k, tmp_path_factory):
         " save_every: 1500, moving_average: 0.99}\n",
         encoding="utf-8",
     )
-    # In processes of their own: training sets how all matrices are multiplied from then on.
+    # In processes of their own, as a user would; the corpus engine leaves files for its end.
     for word in ("prepare", "train"):
         alone = os.environ | {"OMP_NUM_THREADS": "1"}
         typed = [sys.executable, "-m", "dragoman", word, str(recipe)]

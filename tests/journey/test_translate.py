@@ -24,7 +24,6 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("digits")
     learning = {"steps": 20, "validate_every": 20, "save_every": 20, "average": 1}
     recipe = digits.write(folder, training=learning)
-    # In a process of its own: training sets how all matrices are multiplied from then on.
     ended = command("train", recipe)
     assert ended.returncode == 0, ended.stderr
     exporting.export(folder / "run", "ctranslate2", None, "float32")  # Nobody below loads torch.

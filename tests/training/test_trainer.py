@@ -563,16 +563,20 @@ def test_how_an_update_is_cut_is_asked_once(write, monkeypatch):
 def test_the_precision_is_written_down(write, asked, monkeypatch):
     before = torch.get_float32_matmul_precision()
     recipe = write(training={"precision": asked, "steps": 1})
-    try:
-        train(recipe)
-        found = json.loads((folder_of(recipe) / "run.json").read_text())["precision"]
-        assert found == asked or (asked == "auto" and found in ("float32", "bfloat16"))
-        # Another machine would choose otherwise; the run keeps to its own.
-        monkeypatch.setattr(run, "choose_precision", lambda *_: "another")
-        train(recipe, "training.steps=2")
-        assert json.loads((folder_of(recipe) / "run.json").read_text())["precision"] == found
-    finally:
-        torch.set_float32_matmul_precision(before)
+    train(recipe)
+    found = json.loads((folder_of(recipe) / "run.json").read_text())["precision"]
+    assert found == asked or (asked == "auto" and found in ("float32", "bfloat16"))
+    # Another machine would choose otherwise; the run keeps to its own.
+    monkeypatch.setattr(run, "choose_precision", lambda *_: "another")
+    train(recipe, "training.steps=2")
+    assert json.loads((folder_of(recipe) / "run.json").read_text())["precision"] == found
+    assert torch.get_float32_matmul_precision() == before, "given back to the process"
+
+
+def test_a_model_with_few_places_is_validated_within_them(write):
+    learned = {"position": {"name": "learned", "maximum": 70}}
+    recipe = write(model=learned, training={"steps": 1, "validate_every": 1})
+    assert last_step(train(recipe, "decoding.extra_length=500")) == 1
 
 
 def test_the_card_says_what_it_cost(whole):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dragoman import engines
 from dragoman.artifact import read_artifact
 from dragoman.decoding.ctranslate2 import CTranslate2
-from dragoman.decoding.engine import length_limit
+from dragoman.decoding.engine import length_limit, within
 from dragoman.decoding.pytorch import PyTorch
 from dragoman.engines import serve
 from dragoman.errors import ArtifactError, DragomanError, MissingExtraError, RecipeError
@@ -357,7 +357,7 @@ def test_a_line_longer_than_the_places_is_split(tmp_path, engine, settings):
 @example(80, 8, 79)
 def test_all_that_is_placed_has_a_place(places, extra, longest):
     asked = recipe(extra_length=extra, longest=longest)
-    found = engines._within(asked, places).decoding
+    found = within(asked.decoding, places)
     assert 1 <= found.longest <= longest
     assert found.extra_length <= extra
     for length in range(1, found.longest + 1):

@@ -5,6 +5,7 @@ import random
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -551,3 +552,16 @@ def test_a_model_with_languages_translates_into_each(tmp_path, engine):
     german, french = (translator.translate(LINES, language=each) for each in ("de", "fr"))
     assert len(german) == len(french) == len(LINES)
     assert texts(german) != texts(french)
+
+
+@pytest.mark.parametrize("with_alignment", [False, True])
+def test_a_line_of_one_piece_is_joined_as_any_other(tmp_path, monkeypatch, with_alignment):
+    translator = Translator.load(write_run(tmp_path / "run"), engine="pytorch")
+    asked = [" one two ", "", "three", "\tx" + " four" * 30]
+    soon = translator.translate(asked, with_alignment=with_alignment)
+    monkeypatch.setattr(Translator, "_join_one", Translator._join)
+    plain = translator.translate(asked, with_alignment=with_alignment)
+    for one, other in zip(soon, plain, strict=True):
+        assert replace(one, score=0.0) == replace(other, score=0.0)
+    # A mean over one piece is multiplied and divided once more.
+    assert [each.score for each in soon] == pytest.approx([each.score for each in plain])

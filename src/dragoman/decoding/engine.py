@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dragoman.errors import LengthError
 from dragoman.recipe import DecodingRecipe
 
 _STEP = 64
@@ -40,6 +41,25 @@ def length_limit(source_length: int, settings: DecodingRecipe) -> int:
     """
     steps = -(-max(source_length, 1) // _STEP)
     return steps * _STEP + settings.extra_length
+
+
+def within(settings: DecodingRecipe, places: int | None) -> DecodingRecipe:
+    """Cut sources so short that each of their tokens, and of their translations', has a place."""
+    if places is None:
+        return settings
+    least = length_limit(1, settings.model_copy(update={"extra_length": 0}))
+    if places < least:
+        raise LengthError(
+            f"the model has {places} places for tokens, too few to translate; expected {least} at "
+            "least: train it with a larger model.position.maximum"
+        )
+    # A translation cannot be longer than the places, whatever was asked for.
+    extra = min(settings.extra_length, places - least)
+    settings = settings.model_copy(update={"extra_length": extra})
+    # A source needs one more, for its end.
+    lengths = range(1, min(settings.longest, places - 1) + 1)
+    longest = max(each for each in lengths if length_limit(each, settings) <= places)
+    return settings.model_copy(update={"longest": longest})
 
 
 class Engine(ABC):

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -48,6 +49,16 @@ def choose_precision(settings: TrainingRecipe, device: torch.device) -> str:
     except (AttributeError, RuntimeError):  # Built without that library.
         has_units = False
     return "bfloat16" if has_units else "float32"
+
+
+@contextlib.contextmanager
+def keeping_precision() -> Iterator[None]:
+    """Give the process back its precision: whoever translates after training wants plain sums."""
+    before = torch.get_float32_matmul_precision()
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def use_precision(precision: str, device: torch.device) -> contextlib.AbstractContextManager[None]:

@@ -21,6 +21,7 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from dragoman.artifact import (
+    CARD,
     Artifact,
     begin_artifact,
     finish_artifact,
@@ -54,7 +55,7 @@ _FREE = {"steps", "minutes", "patience", "threshold", "watch", "validate_every"}
 }
 """Settings of training that may change while a run goes on: they do not change what it learns
 from, though compiling and sharding change draws and last digits."""
-JOURNAL, CARD, CURVE = "journal.jsonl", "card.json", "curve.png"
+JOURNAL, CURVE = "journal.jsonl", "curve.png"
 CHECKPOINTS = "checkpoints"
 _FACTS = "run.json"
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman.artifact import CARD
 from dragoman.corpus.files import read_lines
 from dragoman.corpus.row import Reject
 from dragoman.data.store import MANIFEST, Prepared
@@ -27,7 +28,7 @@ from dragoman.evaluation.robustness import Row, stress
 from dragoman.recipe_file import load_recipe
 from dragoman.translator import Translator
 
-_CARD, _CORPUS = "card.json", "corpus_sha256"
+_CORPUS = "corpus_sha256"
 _NAME_A_TEXT = "name a text with --source and --reference"
 
 
@@ -196,12 +197,12 @@ def _read(path: Path) -> list[str]:
 def _card(run: Path) -> dict[str, Any]:
     """What is written on a run's card; nothing where it has none, as an imported model."""
     try:
-        card: dict[str, Any] = json.loads((run / _CARD).read_text(encoding="utf-8"))
+        card: dict[str, Any] = json.loads((run / CARD).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError:
         raise ArtifactError(
-            f"{_CARD} of {str(run)!r} is damaged; train it to its end again"
+            f"{CARD} of {str(run)!r} is damaged; train it to its end again"
         ) from None
     return card
 

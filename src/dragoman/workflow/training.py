@@ -12,6 +12,8 @@ import torch
 
 from dragoman import __version__
 from dragoman.data.store import Prepared
+from dragoman.decoding.engine import within
+from dragoman.decoding.pytorch import most_places
 from dragoman.errors import Stopped
 from dragoman.evaluation.development import Development
 from dragoman.exporting.capability.table import summary
@@ -20,7 +22,7 @@ from dragoman.recipe_file import load_recipe
 from dragoman.training.averaging import MovingAverage
 from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.curve import draw_curve
-from dragoman.training.device import keep_memory, use_precision
+from dragoman.training.device import keep_memory, keeping_precision, use_precision
 from dragoman.training.journal import Journal, read_journal
 from dragoman.training.optimizer import build_optimizer
 from dragoman.training.parallel import Learner, join_world
@@ -36,7 +38,7 @@ def train(recipe: Path, overrides: Sequence[str] = ()) -> Iterator[Event]:
     folder = home / settings.training.folder
     prepared = Prepared.open(home / settings.corpus.folder)
     keep_memory()
-    with join_world() as world, claim(folder, world), listen() as stop:
+    with keeping_precision(), join_world() as world, claim(folder, world), listen() as stop:
         run = Run(folder, home, settings, prepared, world)
         run.begin()
         trainer = _build(run, stop)
@@ -67,7 +69,7 @@ def _build(run: Run, stop: StopSign) -> Trainer:
     feed = run.build_feed(run.micro_batches(objective))
     learner = Learner(objective, world)
     parameters, decay = learner.named_parameters, settings.moving_average
-    development = _development(run)
+    development = _development(run, most_places(objective.model))
 
     def validate() -> Scores:
         return Scores(development.loss(objective), development.bleu(objective))
@@ -100,13 +102,13 @@ def _journal(run: Run, trainer: Trainer) -> Iterator[None]:
         yield
 
 
-def _development(run: Run) -> Development:
-    """The development text, or its beginning where it is long."""
+def _development(run: Run, places: int | None) -> Development:
+    """The development text, or its beginning where it is long; a model may have few places."""
     sides = []
     for side in ("source", "target"):
         text = (run.prepared.folder / f"development.{side}").read_text(encoding="utf-8")
         sides.append(text.split("\n")[:-1][: run.settings.validation_pairs])
-    greedy = run.recipe.decoding.model_copy(update={"search": "greedy"})
+    greedy = within(run.recipe.decoding, places).model_copy(update={"search": "greedy"})
     return Development(sides[0], sides[1], run.tokenizers, greedy, run.world.device)
 
 

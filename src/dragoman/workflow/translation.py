@@ -120,17 +120,15 @@ class Job:
     def _translate(self, file: BinaryIO, first: int, last: int, part: Path) -> int:
         """Translate a part, and count what there is to say about it."""
         lines, ends = _read_lines(file, first, last)
+        found = self.translator.stream(lines, language=self.language, with_alignment=self.as_json)
         counts: Counter[str] = Counter(lines=len(lines))
         with new_file(part) as temporary:
             with temporary.open("wb") as out:
-                for end, each in zip(ends, self._translations(lines), strict=True):
+                for end, each in zip(ends, found, strict=True):
                     counts.update(each.flags)
                     out.write(render(each, self.as_json).encode() + end)
             write_text(_counts(part), json.dumps(counts))  # Where the part is, they are.
         return len(lines)
-
-    def _translations(self, lines: Sequence[str]) -> Iterable[Translation]:
-        return translate_lines(self.translator, lines, as_json=self.as_json, language=self.language)
 
     def _finish(self, parts: Sequence[Path], key: str) -> None:
         counts: Counter[str] = Counter()
@@ -177,13 +175,6 @@ class Job:
             return bool(card["key"] == key and card["sha256"] == sha256(self.place))
         except (OSError, ValueError, KeyError, TypeError):
             return False
-
-
-def translate_lines(
-    translator: Translator, lines: Iterable[str], *, as_json: bool, language: str = ""
-) -> Iterator[Translation]:
-    """Translate lines as they come."""
-    return translator.stream(lines, language=language, with_alignment=as_json)
 
 
 def render(translation: Translation, as_json: bool) -> str:
