@@ -145,8 +145,12 @@ class TrainingRecipe(Section):
     temperature: Annotated[float, Field(ge=1)] = Field(
         1.0, description="above 1: small corpora more often"
     )
+    optimizer: Literal["adam", "muon"] = Field("adam", description="muon: layers' matrices whole")
     learning_rate: Amount = Field(7e-4, description="at the end of the warm-up")
     warmup: Count = Field(4000, description="updates until then")
+    schedule: Literal["inverse_root", "linear"] = Field(
+        "inverse_root", description="how it falls; linear: to 0 at steps"
+    )
     weight_decay: Amount = Field(0.0, description="pull of matrices towards zero")
     clip: Amount = Field(1.0, description="longest gradient; 0: any")
     label_smoothing: Rate = Field(0.1, description="share of other words in the truth")

@@ -240,6 +240,8 @@ class Run:
             old, new = getattr(before, section), getattr(self.recipe, section)
             for name in type(new).model_fields:
                 is_free = section == "training" and name in _FREE
+                # A linear schedule is drawn towards the last step.
+                is_free &= name != "steps" or self.settings.schedule != "linear"
                 was, now = getattr(old, name), getattr(new, name)
                 if was != now and not is_free:
                     mistakes.append(Mistake(f"{section}.{name}", f"the run began with {was}"))

@@ -31,9 +31,8 @@ from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.feed import Feed, Step
 from dragoman.training.journal import Journal
 from dragoman.training.optimizer import (
-    FIRST,
-    SECOND,
     learning_rate,
+    moments,
     set_learning_rate,
     set_updates,
     shorten,
@@ -125,7 +124,7 @@ class Trainer:
     seed: int
     state: State
     learner: Learner
-    optimizer: torch.optim.Optimizer
+    optimizers: list[torch.optim.Optimizer]
     average: MovingAverage | None
     feed: Feed
     world: World
@@ -175,13 +174,9 @@ class Trainer:
                 return
 
     def tensors(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """All that must be saved: the model's, and the optimizer's with the average."""
+        """All that must be saved: the model's, and the optimizers' with the average."""
         model = self.learner.named_parameters
-        others: dict[str, Tensor] = {}
-        for name, parameter in model.items():
-            moments = self.optimizer.state[parameter]
-            others[f"first_moment.{name}"] = moments[FIRST]
-            others[f"second_moment.{name}"] = moments[SECOND]
+        others = moments(self.optimizers, model)
         if self.average is not None:
             others |= {f"average.{key}": value for key, value in self.average.weights.items()}
         return {name: each.detach() for name, each in model.items()}, others
@@ -194,7 +189,7 @@ class Trainer:
         model, others = self.tensors()
         self.checkpoints.load(found.folder, model | others)
         self.state = State.from_json(found.state)
-        set_updates(self.optimizer, self.state.updates)
+        set_updates(self.optimizers, self.state.updates)
         self._tidy_up()
         for reason in found.passed_over:
             yield Told(self.state.step, reason)
@@ -219,8 +214,9 @@ class Trainer:
         length = shorten(self.learner.parameters, tokens, self.settings.clip)
         is_finite = abs(loss) < float("inf") and length < float("inf")
         if is_finite:
-            set_learning_rate(self.optimizer, rate)
-            self.optimizer.step()
+            set_learning_rate(self.optimizers, rate)
+            for optimizer in self.optimizers:
+                optimizer.step()
             state.updates += 1
             state.loss += loss
             state.loss_tokens += int(tokens)

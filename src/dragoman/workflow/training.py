@@ -24,7 +24,7 @@ from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.curve import draw_curve
 from dragoman.training.device import keep_memory, keeping_precision, use_precision
 from dragoman.training.journal import Journal, read_journal
-from dragoman.training.optimizer import build_optimizer
+from dragoman.training.optimizer import build_optimizers
 from dragoman.training.parallel import Learner, join_world
 from dragoman.training.run import CHECKPOINTS, CURVE, JOURNAL, Run, claim
 from dragoman.training.signals import StopSign, listen
@@ -79,7 +79,7 @@ def _build(run: Run, stop: StopSign) -> Trainer:
         seed=run.recipe.seed,
         state=State(),
         learner=learner,
-        optimizer=build_optimizer(parameters, settings),
+        optimizers=build_optimizers(parameters, settings),
         average=MovingAverage(parameters, decay) if decay else None,
         feed=feed,
         world=world,
