@@ -68,12 +68,14 @@ def recipe(
     seed: int = 1,
     model: dict[str, Any] | None = None,
     pair: tuple[str, str] = ("en", "de"),
+    steps: tuple[str, ...] = ("unicode",),
     **decoding: Any,
 ) -> Recipe:
     """A recipe for a small model; settings of `model` and of decoding can be changed."""
     return Recipe.model_validate(
         {
             "languages": {"source": pair[0], "target": pair[1]},
+            "corpus": {"steps": steps},
             "tokenizer": {"kind": kind},
             "model": {**MODEL, **(model or {})},
             "decoding": {**DECODING, **decoding},
@@ -164,5 +166,5 @@ def served_by(engine: Engine, kind: str = "sentencepiece", **settings: Any) -> T
 
 
 def echo(kind: str = "sentencepiece", **settings: Any) -> Translator:
-    """A translator that says what it is told."""
-    return served_by(Echo(), kind, **settings)
+    """A translator that says what it is told, in the spelling in which it is told."""
+    return served_by(Echo(), kind, steps=(), **settings)

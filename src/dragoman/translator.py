@@ -1,9 +1,10 @@
 """How does text become translated text?
 
-Lines in are lines out, in their order, with the space round them. A line that is too long for the
-model is cut into sentences and joined again. A translation that runs in circles, or is much too
-long or short, is tried once more under guard, and says so. Which engine does the work is decided
-when a model is loaded; CTranslate2 needs no torch.
+Lines in are lines out, in their order, with the space round them. A line is spelled as the text
+was from which the model learned. One that is too long for the model is cut into sentences and
+joined again. A translation that runs in circles, or is much too long or short, is tried once more
+under guard, and says so. Which engine does the work is decided when a model is loaded; CTranslate2
+needs no torch.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dragoman.doubt import doubts, guarded
 from dragoman.engines import EngineName, Served, serve
 from dragoman.errors import DataError
 from dragoman.sentences import Piece
+from dragoman.spelling import respell
 from dragoman.tokenizer.interface import UNKNOWN, language_token
 
 _BLOCK = 512
@@ -80,6 +82,7 @@ class Translator:
         self.quantization = served.quantization
         languages = served.recipe.languages
         self._gap = sentences.gap(languages.source, languages.target)
+        self._is_spelled = any(step.name == "unicode" for step in served.recipe.corpus.steps)
 
     @classmethod
     def load(
@@ -155,7 +158,8 @@ class Translator:
         lines, ids, prefixes = [], [], []
         for (lead, body, trail), (number, _, prefix) in zip(framed, block, strict=True):
             pieces, cut_ids = next(cut) if body else ([], [])
-            lines.append(_Line(lead, tuple(pieces), trail))
+            # What cannot be seen is kept, and not translated.
+            lines.append(_Line(lead if pieces else lead + body, tuple(pieces), trail))
             ids += [[*token, *each] for each in cut_ids]
             if pieces:
                 first = self._prefix(f"the prefix of line {number}", prefix, ids[-len(pieces)])
@@ -183,17 +187,23 @@ class Translator:
         most = self.settings.longest - extra
 
         def measure(texts: Sequence[str]) -> list[int]:
-            return [len(each) for each in self.source.encode(texts)]
+            return [len(each) for each in self._encode(texts)]
 
         # A tokenizer needs much memory for a text without end, which is cut anyway.
         enough = most * _TOKEN_CHARACTERS
-        encoded = self.source.encode([each[:enough] for each in bodies])
+        encoded = self._encode([each[:enough] for each in bodies])
         for body, ids in zip(bodies, encoded, strict=True):
             if len(body) <= enough and len(ids) <= most:
-                yield [Piece(body, "")], [ids]
+                yield ([Piece(body, "")], [ids]) if ids else ([], [])
                 continue
             pieces = sentences.fit(body, self.recipe.languages.source, measure, most)
-            yield pieces, self.source.encode([each.text for each in pieces])
+            cut = zip(pieces, self._encode([each.text for each in pieces]), strict=True)
+            seen = [(piece, each) for piece, each in cut if each]
+            yield [piece for piece, _ in seen], [each for _, each in seen]
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Spell as the model's corpus was, and cut into tokens; none of what cannot be seen."""
+        return self.source.encode([respell(each) for each in texts] if self._is_spelled else texts)
 
     def _finish(self, block: _Block, with_alignment: bool) -> Iterator[Translation]:
         """Wait for a block, try again what looks wrong, and put its lines together."""

@@ -565,3 +565,23 @@ def test_a_line_of_one_piece_is_joined_as_any_other(tmp_path, monkeypatch, with_
         assert replace(one, score=0.0) == replace(other, score=0.0)
     # A mean over one piece is multiplied and divided once more.
     assert [each.score for each in soon] == pytest.approx([each.score for each in plain])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_line_is_spelled_as_the_corpus_was(tmp_path, engine):
+    """Composed letters, hard spaces and soft hyphens are the preparation's, not the model's."""
+    translator = Translator.load(write_run(tmp_path / "run"), engine=engine)
+    plain = ["Caf\u00e9 one two.", "three four", "five"]
+    odd = ["Cafe\u0301 one\u00a0two.", "thr\u00adee\u2003four", "\ufefffive"]
+    assert texts(translator.translate(odd)) == texts(translator.translate(plain))
+    unseen = ["\u200b\u2060", " \u00ad "]
+    assert texts(translator.translate(unseen)) == unseen, "kept, and not translated"
+
+
+def test_a_model_whose_corpus_was_not_respelled_is_asked_as_it_is(tmp_path):
+    run = write_run(tmp_path / "run", steps=())
+    translator = Translator.load(run, engine="pytorch")
+    composed, apart = translator.translate(
+        ["Caf\u00e9 one.", "Cafe\u0301 one."], with_alignment=True
+    )
+    assert composed.source_tokens != apart.source_tokens

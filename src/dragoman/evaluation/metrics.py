@@ -80,7 +80,8 @@ class _Chrf(CHRF):
 
 def metrics(*, papers: bool = False) -> dict[str, Metric]:
     """SacreBLEU's metrics by their names, as its command has them."""
-    found: dict[str, Metric] = {"BLEU": BLEU(), "chrF2": _Chrf(), "TER": TER()}
+    # Who says that the text is tokenised need not be warned that it is.
+    found: dict[str, Metric] = {"BLEU": BLEU(force=papers), "chrF2": _Chrf(), "TER": TER()}
     return found | ({PAPERS: BLEU(tokenize="none", force=True)} if papers else {})
 
 

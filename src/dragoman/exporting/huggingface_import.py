@@ -193,6 +193,7 @@ def _recipe(config: _Config, source: _Words, target: _Words, *, has_bias: bool) 
     return Recipe.model_validate(
         {
             "languages": {"source": config.source_lang or "", "target": config.target_lang or ""},
+            "corpus": {"steps": []},  # Nobody says how their text was spelled.
             "tokenizer": {
                 "kind": "marian",
                 "vocabulary_size": len(target.pieces),

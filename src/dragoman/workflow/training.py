@@ -135,6 +135,7 @@ def _card(run: Run, trainer: Trainer) -> dict[str, Any]:
         "hours": round(hours, 4),
         "ranks": run.world.ranks,
         "device": name,
+        "threads": torch.get_num_threads(),
         "updates": state.updates,
         "pairs": state.pairs,
         "source_tokens": state.source_tokens,
