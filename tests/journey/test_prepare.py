@@ -40,6 +40,7 @@ def test_from_two_files_to_a_prepared_folder(text):
     recipe = (text / "mine" / "recipe.yaml").read_text(encoding="utf-8")
     assert "languages: {source: en, target: de}" in recipe
     assert "preset: tiny  #" in recipe
+    assert "  steps: 1500  #" in recipe, "as many as its size asks for, and never fewer"
 
     again = dragoman("init", "mine", "--source", "train.en", "--target", "train.de", cwd=text)
     assert again.returncode == 3

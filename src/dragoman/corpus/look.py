@@ -20,8 +20,14 @@ from dragoman.corpus.reader import Reader
 from dragoman.corpus.row import Row
 from dragoman.errors import DataError
 from dragoman.part import Choice, choose
+from dragoman.recipe_file import load_recipe
 from dragoman.tokenizer.advice import advise
 
+_PASSES = 40
+"""Over a small corpus: docs/journal.md has what fewer and more of them gave."""
+_TOKEN_CHARACTERS = 4.5
+"""Of a token, about, padding counted."""
+_FEWEST_UPDATES = 1500
 _LOOKED_AT = 500
 _SHOWN = 5
 
@@ -35,6 +41,8 @@ class Look:
     source: str
     target: str
     pairs: int
+    characters: int
+    """Of the target."""
     rejects: int
     examples: tuple[Pair, ...]
 
@@ -45,11 +53,12 @@ def look(files: Sequence[Path], source: str, target: str, format_: str | None = 
     reader = choose("corpus.format", Choice(name=name), "format", Reader)
     if len(files) != reader.cls.files:
         raise DataError(f"{name} reads {reader.cls.files} file(s) together, found {len(files)}")
-    pairs = rejects = 0
+    pairs = characters = rejects = 0
     sample: list[Pair] = []
     for item in reader(source or "en", target or "de").read(files):
         if isinstance(item, Row):
             pairs += 1
+            characters += len(item.target)
             if len(sample) < _LOOKED_AT:
                 sample.append(Pair(item.source, item.target))
         else:
@@ -64,6 +73,7 @@ def look(files: Sequence[Path], source: str, target: str, format_: str | None = 
         source or guessed[0],
         target or guessed[1],
         pairs,
+        characters,
         rejects,
         tuple(islice((pair for pair in sample if all(pair)), _SHOWN)),
     )
@@ -98,7 +108,7 @@ corpus:
   duplicates: {duplicates}  # {_why_duplicates(duplicates)}
 tokenizer:
   vocabulary_size: {size}  # {why_size}
-"""
+""" + _training(preset, seen)
 
 
 def _preset(pairs: int) -> tuple[str, str]:
@@ -107,6 +117,19 @@ def _preset(pairs: int) -> tuple[str, str]:
     if pairs < 2_000_000:
         return "small", "large enough for this much text, and trained in hours on a CPU"
     return "base", "the paper's base model; it wants millions of pairs, and a GPU"
+
+
+def _training(preset: str, seen: Look) -> str:
+    """How long to learn, where the rate falls to zero at the last update."""
+    settings = load_recipe(preset).training
+    if settings.schedule != "linear":
+        return ""
+    passes = _PASSES * seen.characters / _TOKEN_CHARACTERS / settings.tokens_per_update
+    steps = max(_FEWEST_UPDATES, round(passes, -2))
+    return f"""\
+training:
+  steps: {steps:.0f}  # {_PASSES} passes or so; the rate falls to zero at the last
+"""
 
 
 def _why_duplicates(choice: str) -> str:

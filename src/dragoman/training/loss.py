@@ -23,7 +23,7 @@ from dragoman.model.cache import Cache
 from dragoman.model.transformer import Memory, Transformer
 from dragoman.shapes import Bool, Float, Int, Tensor
 
-CHUNK = 512
+CHUNK = 256
 """Rows of logits at a time: enough to keep the cores busy, few enough to stay near them."""
 
 
@@ -129,17 +129,24 @@ class _ChunkedLoss(torch.autograd.Function):
         loss = -share * (total * words).sum()
         to_states = torch.empty_like(features)
         to_weight = torch.zeros_like(weight, dtype=torch.float32)
+        # One room for the logits of all chunks: writing to new memory costs more than the sums.
+        room = features.new_empty(min(chunk, len(states)), len(weight), dtype=torch.float32)
         for start in range(0, len(states), chunk):
             rows = slice(start, start + chunk)
             told = expected[rows].unsqueeze(1)
-            logits = F.linear(features[rows], matrix).float()
+            logits = room[: len(told)]
+            if low == torch.float32:
+                torch.mm(features[rows], matrix.t(), out=logits)
+            else:
+                logits.copy_(F.linear(features[rows], matrix))
             truth = logits.gather(1, told)
-            scores = torch.log_softmax(logits, dim=-1)
-            log_sum = truth - scores.gather(1, told)
-            loss += (log_sum - (1 - smoothing) * truth).sum()
+            largest = logits.amax(dim=1, keepdim=True)
+            norm = logits.sub_(largest).exp_().sum(dim=1, keepdim=True)
+            loss += (largest + norm.log() - (1 - smoothing) * truth).sum()
             if wants_gradient:
-                scores.exp_().scatter_add_(1, told, torch.full_like(truth, smoothing - 1))
-                gradient = scores.to(low)
+                logits.div_(norm)
+                logits.scatter_add_(1, told, torch.full_like(truth, smoothing - 1))
+                gradient = logits.to(low)
                 torch.mm(gradient, matrix, out=to_states[rows])
                 to_weight += gradient.t() @ features[rows]
         to_states -= (share * words).to(low)
