@@ -4,10 +4,10 @@
 
 A yardstick for `training.py`, which starts it: it imports nothing of Dragoman. SIZE is tiny or
 base. KIND is `bare`, a Transformer with every trick that pays on a CPU (matrix products in bfloat16,
-attention by plain matrix products, dropout from random bytes, a loss in chunks over real tokens, an
-allocator that keeps its blocks), or `torch`, `nn.Transformer` as its documentation starts it, or
-`torch-kept`, the same with the allocator's settings. BATCHES is an .npz file. For each line on its
-input it learns the next COUNT batches and prints the seconds.
+attention by plain matrix products, dropout from random bytes, a loss in chunks over real tokens in
+one room, an allocator that keeps its blocks, Adam), or `torch`, `nn.Transformer` as its
+documentation starts it, or `torch-kept`, the same with the allocator's settings. BATCHES is an
+.npz file. For each line on its input it learns the next COUNT batches and prints the seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SIZES = {
     "tiny": {"layers": 4, "width": 128, "inner": 256, "heads": 4, "dropout": 0.3, "is_pre": True},
     "base": {"layers": 6, "width": 512, "inner": 2048, "heads": 8, "dropout": 0.1, "is_pre": False},
 }
-PADDING, SMOOTHING, CHUNK, LONGEST = 0, 0.1, 512, 512
+PADDING, SMOOTHING, CHUNK, LONGEST = 0, 0.1, 256, 512
 
 
 class ByteDropout(torch.autograd.Function):
@@ -49,16 +49,18 @@ class ChunkedLoss(torch.autograd.Function):
         words, total = weight.sum(0), states.sum(0)
         loss = -share * (total @ words)
         to_states, to_weight = torch.empty_like(states), torch.zeros_like(weight)
+        room = torch.empty(min(CHUNK, len(states)), len(weight))
         for start in range(0, len(states), CHUNK):
             rows = slice(start, start + CHUNK)
             told = expected[rows, None]
-            logits = F.linear(states[rows], weight)
+            logits = torch.mm(states[rows], weight.t(), out=room[: len(told)])
             truth = logits.gather(1, told)
-            scores = torch.log_softmax(logits, -1)
-            loss += (truth - scores.gather(1, told) - (1 - SMOOTHING) * truth).sum()
-            scores.exp_().scatter_add_(1, told, torch.full_like(truth, SMOOTHING - 1))
-            torch.mm(scores, weight, out=to_states[rows])
-            to_weight += scores.t() @ states[rows]
+            largest = logits.amax(1, keepdim=True)
+            norm = logits.sub_(largest).exp_().sum(1, keepdim=True)
+            loss += (largest + norm.log() - (1 - SMOOTHING) * truth).sum()
+            logits.div_(norm).scatter_add_(1, told, torch.full_like(truth, SMOOTHING - 1))
+            torch.mm(logits, weight, out=to_states[rows])
+            to_weight += logits.t() @ states[rows]
         to_states -= share * words
         to_weight -= share * total
         ctx.save_for_backward(to_states, to_weight)

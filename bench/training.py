@@ -51,7 +51,7 @@ def _recipe(preset: str, files: list[str]) -> str:
         f"corpus: {{train: [{{files: {json.dumps(files)}}}], held_out: 100}}\n"
         "tokenizer: {vocabulary_size: 8000}\n"
         f"training: {{folder: run-{preset}, tokens_per_update: {TOKENS}, micro_batch: {TOKENS}, "
-        "moving_average: 0, validation_pairs: 10}\n"
+        "optimizer: adam, moving_average: 0, validation_pairs: 10}\n"
     )
 
 

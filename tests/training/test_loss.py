@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
 from dragoman.model.transformer import Transformer
-from dragoman.training.loss import MicroBatch, Objective, chunked_loss, plain_loss
+from dragoman.training.loss import (
+    MicroBatch,
+    Objective,
+    chunked_agreement,
+    chunked_loss,
+    plain_agreement,
+    plain_loss,
+)
 from small_models import VOCABULARY, sentences, small_model, small_recipe
 
 # Sums of some hundred float32 numbers in another order: a few units in the last of 24 bits.
@@ -227,6 +234,27 @@ def test_r_drop_is_its_formula_with_its_gradient(weight):
     assert apart.item() > 0.1, "the two dropouts must differ for this to prove anything"
     torch.testing.assert_close(loss, formula.detach(), **TIGHT)
     torch.testing.assert_close(found, [each.grad for each in model.parameters()], **TIGHT)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 100])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("r_drop", [0.5, 5.0])
+def test_agreement_by_chunks_is_the_plain_one(chunk, smoothing, r_drop):
+    torch.manual_seed(3)
+    count, width, words = 23, 8, 31
+    states, matrix = torch.randn(2 * count, width), torch.randn(words, width)
+    expected = torch.randint(words, (count,))
+    found = []
+    for ask in (
+        lambda *given: plain_agreement(*given, expected, smoothing, r_drop),
+        lambda *given: chunked_agreement(*given, expected, smoothing, r_drop, chunk),
+    ):
+        own = [each.clone().requires_grad_() for each in (states, matrix)]
+        loss = ask(*own)
+        loss.backward()
+        found.append([loss.detach(), *(each.grad for each in own)])
+    for plain, chunked in zip(*found, strict=True):
+        torch.testing.assert_close(chunked, plain, rtol=2e-5, atol=2e-4)
 
 
 def test_r_drop_is_for_training_only():
