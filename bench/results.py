@@ -2,12 +2,12 @@
 
     python bench/results.py RUNS [--new]
 
-RUNS holds the trained runs, each in the folder that ROWS names. A run is scored once, on every
-test set of its protocol, through PyTorch and through CTranslate2 in float32 and int8; what came out
-goes to docs/results/figures.json, and stays there when the run is gone. `--new` scores again. Then
-the tables between the marks in docs/results.md are written anew from that file, and the curves are
-drawn from the runs' journals, which are copied beside it in short. The text is found through
-DRAGOMAN_DATA, or beside the repository.
+RUNS holds the trained runs, each in the folder that ROWS names; where the recipes were run as they
+stand, it is `recipes`. A run is scored once, on every test set of its protocol through PyTorch, and
+on the first also through CTranslate2 in float32 and int8. What came out goes to
+docs/results/figures.json with the run's learning curve, and stays there when the run is gone;
+`--new` scores again. Then the tables between the marks in docs/results.md are written from that
+file, and the curves are drawn. The text is found through DRAGOMAN_DATA, or beside the repository.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ HOUSE = Path(__file__).parents[1]
 PAGE = HOUSE / "docs" / "results.md"
 FIGURES = HOUSE / "docs" / "results" / "figures.json"
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
+BARE = ((32, 27.7), (48, 33.8), (64, 36.5), (80, 37.8))
+"""Core-minutes and validation BLEU of the fastest bare PyTorch script we know, Adam, 2.4 M."""
 COLOURS = ("#1f6f8b", "#b5432a", "#6a8f3c", "#7a5195", "#d18f1f", "#444444")
 
 
@@ -44,7 +46,14 @@ class Row:
 
 
 ROWS = (
-    Row("papers-1", "multi30k-en-de-papers", "", "de", papers=True),
+    Row("multi30k-en-de-papers/run", "multi30k-en-de-papers", "", "de", papers=True),
+    Row("multi30k-en-de-papers/run-2", "multi30k-en-de-papers", "", "de", papers=True),
+    Row("multi30k-en-de-papers/run-3", "multi30k-en-de-papers", "", "de", papers=True),
+    Row("multi30k-en-de-papers/wide", "multi30k-en-de-papers", "wide", "de", papers=True),
+    Row("multi30k-en-de-papers/agreeing", "multi30k-en-de-papers", "R-Drop", "de", papers=True),
+    Row("multi30k-en-fr-papers/run", "multi30k-en-fr-papers", "", "fr", papers=True),
+    Row("multi30k-en-de/run", "multi30k-en-de", "", "de"),
+    Row("multi30k-en-fr/run", "multi30k-en-fr", "", "fr"),
 )
 
 
@@ -156,7 +165,8 @@ def served(figures: dict[str, Any]) -> str:
             plain = main_bleu(row, found["tests"][row.tests[0]])["value"]
             others = [main_bleu(row, found["served"][kind])["value"] for kind in ("float32", "int8")]
             cells = " | ".join(f"{each:.2f} ({each - plain:+.2f})" for each in others)
-            lines.append(f"| `{row.recipe}` {row.changed} | {found['seed']} | {plain:.2f} | {cells} |")
+            name = f"`{row.recipe}` {row.changed}".strip()
+            lines.append(f"| {name} | {found['seed']} | {plain:.2f} | {cells} |")
     return "\n".join(lines)
 
 
@@ -177,8 +187,12 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     rows = [row for row in ROWS if row.folder in figures]
     for row, colour in zip(rows, COLOURS * 3, strict=False):
         minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
-        label = f"{row.recipe} {row.changed}, seed {figures[row.folder]['seed']}"
+        name = f"{row.recipe} {row.changed}".strip()
+        label = f"{name}, seed {figures[row.folder]['seed']}"
         axes.plot(minutes, bleu, "o-", ms=3, lw=1.4, color=colour, label=label)
+    minutes, bleu = zip(*BARE, strict=True)
+    label = "an untuned bare script (beam 5)"
+    axes.plot(minutes, bleu, "s--", ms=3, lw=1, color="#999999", label=label)
     axes.set_xlabel("minutes of one core")
     axes.set_ylabel("BLEU of the development text, greedy search")
     axes.set_ylim(bottom=0)
@@ -210,8 +224,8 @@ def main() -> None:
         ("served", served(figures)),
         ("signatures", signatures(figures)),
     ):
-        marked = re.compile(f"(<!-- {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        page = marked.sub(lambda match, new=text: match[1] + new + match[2], page)
+        marked = re.compile(f"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        page = marked.sub(lambda match, new=text: f"{match[1]}{new}\n{match[2]}", page)
     PAGE.write_text(page, encoding="utf-8")
 
 

@@ -24,7 +24,7 @@ from dragoman.translator import Translator
 from shared_data import shared_data
 
 ROOT = Path(__file__).parents[2]
-STEPS = 500
+STEPS = 600
 SHORT = [f"training.{name}={STEPS}" for name in ("steps", "validate_every", "save_every")] + [
     "training.tokens_per_update=2048",
     "training.warmup=150",

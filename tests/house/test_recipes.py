@@ -1,0 +1,45 @@
+"""Do the published recipes say what docs/results.md says of them?"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.recipe_file import load_recipe
+from shared_data import shared_data
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+
+
+def names(path):
+    corpus = load_recipe(path).corpus
+    return [
+        name for each in (*corpus.train, *corpus.development, *corpus.test) for name in each.files
+    ]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_can_be_read_and_its_text_is_there(path):
+    recipe = load_recipe(path)
+    assert recipe.corpus.folder == f"{path.stem}/prepared"
+    assert recipe.training.folder == f"{path.stem}/run"
+    for name in names(path):
+        assert name.startswith("data/")
+        assert (shared_data() / name.removeprefix("data/")).is_file(), name
+
+
+def test_german_and_french_have_one_template():
+    for german in RECIPES:
+        if "en-de" in german.stem:
+            french = german.with_name(german.name.replace("en-de", "en-fr"))
+            text = german.read_text(encoding="utf-8").replace("German", "French")
+            told = text.replace("en-de", "en-fr").replace(".de.gz", ".fr.gz")
+            assert told.replace("target: de", "target: fr") == french.read_text(encoding="utf-8")
+
+
+def test_every_recipe_that_has_figures_is_there():
+    figures = json.loads((ROOT / "docs" / "results" / "figures.json").read_text(encoding="utf-8"))
+    assert figures
+    for folder in figures:
+        assert (ROOT / "recipes" / f"{folder.partition('/')[0]}.yaml").is_file(), folder
