@@ -121,7 +121,9 @@ def _card(run: Run, trainer: Trainer) -> dict[str, Any]:
     words = run.recipe.tokenizer.model_copy(update={"vocabulary_size": run.tokenizers[1].size})
     trained = run.recipe.model_copy(update={"tokenizer": words})
     # Three times forward: backward costs twice as much. At the mean length, so a little low.
-    flops = 3 * measure(trained, *(max(each, 1) for each in lengths)).flops * state.pairs
+    # R-Drop reads each pair twice.
+    readings = state.pairs * (2 if run.settings.r_drop else 1)
+    flops = 3 * measure(trained, *(max(each, 1) for each in lengths)).flops * readings
     hours = state.seconds / 3600
     tokens = state.source_tokens + state.target_tokens
     device = run.world.device.type
