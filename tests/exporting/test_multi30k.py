@@ -105,12 +105,14 @@ def test_every_engine_says_the_same(run, multi30k, tmp_path):
         assert share >= SAME
         assert abs(scores["int8"] - scores["fast"]) <= INT8
         settings.append("decoding.retry=false")  # As `generate`, which doubts nothing.
-        ours = Translator.load(run, settings, engine="pytorch").translate(sources)
-        assert agreement_with_generate(run, ours, sources, beam) >= SAME
+        translator = Translator.load(run, settings, engine="pytorch")
+        ours = translator.translate(sources)
+        penalty = translator.settings.length_penalty
+        assert agreement_with_generate(run, ours, sources, beam, penalty) >= SAME
 
 
 @torch.inference_mode()
-def agreement_with_generate(run, ours, sources, beam):
+def agreement_with_generate(run, ours, sources, beam, penalty):
     """Let transformers load what we wrote, by itself, and translate the same text."""
     tokenizer = AutoTokenizer.from_pretrained(run / "huggingface")
     model = AutoModelForSeq2SeqLM.from_pretrained(run / "huggingface").eval()
@@ -123,7 +125,7 @@ def agreement_with_generate(run, ours, sources, beam):
         rows = order[start : start + 100]
         batch = tokenizer([sources[row] for row in rows], return_tensors="pt", padding=True)
         found = model.generate(
-            **batch, num_beams=beam, early_stopping=True, length_penalty=1.0, max_length=115
+            **batch, num_beams=beam, early_stopping=True, length_penalty=penalty, max_length=115
         )
         said = tokenizer.batch_decode(found, skip_special_tokens=True)
         differ += sum(ours[row].text != each for row, each in zip(rows, said, strict=True))
