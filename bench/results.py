@@ -44,13 +44,17 @@ class Row:
     papers: bool = False
     tests: tuple[str, ...] = TESTS
 
+    @property
+    def name(self) -> str:
+        """What the page calls it."""
+        return f"{self.recipe} {self.changed}".strip()
+
 
 ROWS = (
     Row("multi30k-en-de-papers/run", "multi30k-en-de-papers", "", "de", papers=True),
     Row("multi30k-en-de-papers/run-2", "multi30k-en-de-papers", "", "de", papers=True),
     Row("multi30k-en-de-papers/run-3", "multi30k-en-de-papers", "", "de", papers=True),
     Row("multi30k-en-de-papers/wide", "multi30k-en-de-papers", "wide", "de", papers=True),
-    Row("multi30k-en-de-papers/agreeing", "multi30k-en-de-papers", "R-Drop", "de", papers=True),
     Row("multi30k-en-fr-papers/run", "multi30k-en-fr-papers", "", "fr", papers=True),
     Row("multi30k-en-de/run", "multi30k-en-de", "", "de"),
     Row("multi30k-en-fr/run", "multi30k-en-fr", "", "fr"),
@@ -138,8 +142,7 @@ def table(figures: dict[str, Any]) -> str:
         for number, (test, scores) in enumerate(found["tests"].items()):
             bleu = main_bleu(row, scores)
             low, high = bleu["interval"]
-            name = f"`{row.recipe}` {row.changed}".strip()
-            first = f"{name} | {found['seed']}" if number == 0 else " | "
+            first = f"{row.name} | {found['seed']}" if number == 0 else " | "
             cost = (
                 f"{found['parameters'] / 1e6:.2f} M | {found['flops']:.1e} | "
                 f"{found['core_minutes']}"
@@ -165,8 +168,7 @@ def served(figures: dict[str, Any]) -> str:
             plain = main_bleu(row, found["tests"][row.tests[0]])["value"]
             others = [main_bleu(row, found["served"][kind])["value"] for kind in ("float32", "int8")]
             cells = " | ".join(f"{each:.2f} ({each - plain:+.2f})" for each in others)
-            name = f"`{row.recipe}` {row.changed}".strip()
-            lines.append(f"| {name} | {found['seed']} | {plain:.2f} | {cells} |")
+            lines.append(f"| {row.name} | {found['seed']} | {plain:.2f} | {cells} |")
     return "\n".join(lines)
 
 
@@ -187,8 +189,7 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     rows = [row for row in ROWS if row.folder in figures]
     for row, colour in zip(rows, COLOURS * 3, strict=False):
         minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
-        name = f"{row.recipe} {row.changed}".strip()
-        label = f"{name}, seed {figures[row.folder]['seed']}"
+        label = f"{row.name}, seed {figures[row.folder]['seed']}"
         axes.plot(minutes, bleu, "o-", ms=3, lw=1.4, color=colour, label=label)
     minutes, bleu = zip(*BARE, strict=True)
     label = "an untuned bare script (beam 5)"

@@ -24,7 +24,7 @@ from dragoman.recipe_file import load_recipe
 from dragoman.tokenizer.advice import advise
 
 _PASSES = 40
-"""Over a small corpus: docs/journal.md has what fewer and more of them gave."""
+"""Over a small corpus, as in the runs of docs/journal.md; more were not tried."""
 _TOKEN_CHARACTERS = 4.5
 """Of a token, about, padding counted."""
 _FEWEST_UPDATES = 1500
