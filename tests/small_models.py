@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from dragoman import part
-from dragoman.model.transformer import Transformer
+from dragoman.model.build import build_from_recipe
+from dragoman.model.encoder_decoder import EncoderDecoder
 from dragoman.recipe import Recipe
 
 VOCABULARY = 13
@@ -26,6 +27,13 @@ SMALL = {
     "dropout": 0.0,
 }
 
+RIVALS: dict[str, dict[str, object]] = {
+    "recurrent": {"architecture": "recurrent", "recurrent": {"attends": False}},
+    "recurrent, attending": {"architecture": "recurrent"},
+    "convolutional": {"architecture": "convolutional"},
+}
+"""Settings of the networks that are no Transformers."""
+
 
 def small_recipe(**model: object) -> Recipe:
     """A recipe for a small model without dropout; settings of `model` can be changed."""
@@ -34,9 +42,9 @@ def small_recipe(**model: object) -> Recipe:
     )
 
 
-def small_model(**model: object) -> Transformer:
+def small_model(**model: object) -> EncoderDecoder:
     """A small model with weights, for evaluation."""
-    return Transformer.from_recipe(small_recipe(**model)).eval()
+    return build_from_recipe(small_recipe(**model)).eval()
 
 
 class Sentences(NamedTuple):

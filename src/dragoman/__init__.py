@@ -11,19 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dragoman.errors import DragomanError
+    from dragoman.explanation.explain import explain
+    from dragoman.model.record import record
     from dragoman.recipe import Recipe
     from dragoman.recipe_file import load_recipe
     from dragoman.translator import Translation, Translator
 
 __version__ = "0.1.0"
-__all__ = ["DragomanError", "Recipe", "Translation", "Translator", "load_recipe"]
+__all__ = [
+    "DragomanError",
+    "Recipe",
+    "Translation",
+    "Translator",
+    "explain",
+    "load_recipe",
+    "record",
+]
 
 _HOMES = {
     "DragomanError": "dragoman.errors",
     "Recipe": "dragoman.recipe",
     "Translation": "dragoman.translator",
     "Translator": "dragoman.translator",
+    "explain": "dragoman.explanation.explain",
     "load_recipe": "dragoman.recipe_file",
+    "record": "dragoman.model.record",
 }
 
 

@@ -24,7 +24,7 @@ from dragoman.recipe_file import dump_recipe, load_recipe
 from dragoman.tokenizer.folder import load_tokenizer
 
 if TYPE_CHECKING:
-    from dragoman.model.transformer import Transformer
+    from dragoman.model.encoder_decoder import EncoderDecoder
     from dragoman.shapes import Tensor
 
 FORMAT = 1
@@ -52,15 +52,15 @@ class Artifact:
 
         return load_file(self.folder / _WEIGHTS)
 
-    def model(self) -> Transformer:
+    def model(self) -> EncoderDecoder:
         """Build the model, with its weights, ready to translate."""
         import torch  # noqa: PLC0415
 
-        from dragoman.model.transformer import Transformer  # noqa: PLC0415
+        from dragoman.model.build import build_model  # noqa: PLC0415
 
         sizes = [load_tokenizer(self.tokenizer / side).size for side in ("source", "target")]
         with torch.device("meta"):
-            model = Transformer(self.recipe.model, *sizes)
+            model = build_model(self.recipe.model, *sizes)
         model.load_state_dict(self.weights(), assign=True)
         return model.eval().requires_grad_(False)
 

@@ -32,6 +32,8 @@ app = typer.Typer(
 
 corpus = typer.Typer(no_args_is_help=True, help="Look into corpora.")
 app.add_typer(corpus, name="corpus")
+lab = typer.Typer(no_args_is_help=True, help="Try the lectures' claims.")
+app.add_typer(lab, name="lab")
 
 _INPUT_OUTPUT = 74  # The exit code that systems have for it.
 
@@ -293,6 +295,37 @@ def evaluate(
 
 
 @app.command()
+@_stoppable("nothing was kept")
+def explain(
+    run: Annotated[str, typer.Argument(help="A run.")],
+    sentence: Annotated[str, typer.Argument(help="What to translate, in quotation marks.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="Change settings, as decoding.beam=3."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path(
+        "explanation.html"
+    ),
+    figures: Annotated[
+        Path | None, typer.Option(help="Draw PNG and SVG pictures into this folder too.")
+    ] = None,
+    language: Annotated[str, typer.Option(help="Of a model with several, the target's.")] = "",
+) -> None:
+    """Show how a sentence is translated: probabilities, attention and search, on one page.
+
+    dragoman explain run "It is half past two." -o page.html
+    """
+    with _needs("explaining", "explain"):
+        from dragoman.explanation_display import show_explanation
+        from dragoman.workflow import explanation
+
+        found, pictures = explanation.explain_sentence(
+            run, sentence, settings or [], language=language, page=output, figures=figures
+        )
+    show_explanation(found, output, pictures)
+
+
+@app.command()
 def export(
     run: Annotated[Path, typer.Argument(help="A run.")],
     to: Annotated[
@@ -394,3 +427,46 @@ def _needs(job: str, extra: str) -> Iterator[None]:
         if error.name and not error.name.startswith("dragoman"):
             raise MissingExtraError(job, error.name, extra) from None
         raise
+
+
+@lab.command("list")
+def lab_list() -> None:
+    """List the claims of the lectures that can be tried."""
+    with _needs("the lab", "train"):
+        from dragoman.lab.experiment import claims
+    for name, experiment in claims().items():
+        typer.echo(f"{name:4} {experiment.title}")
+
+
+@lab.command("run")
+def lab_run(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[CLAIM]...", help="As C9; see: lab list.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every claim.")] = False,
+    full: Annotated[
+        bool,
+        typer.Option("--full/--quick", help="What an honest answer needs, or a minute at most."),
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of all chance.")] = 1,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where numbers, figures and the page go.")
+    ] = Path("lab"),
+) -> None:
+    """Try claims: measure, judge by the stated criterion, and draw."""
+    if bool(names) == every:
+        raise DataError("name claims, as: dragoman lab run C9; or all of them: --all")
+    with _needs("the lab", "train"):
+        from dragoman.lab import gallery
+        from dragoman.lab.experiment import claims, find
+    from dragoman.lab_display import show_finding
+
+    chosen = [find(name) for name in (claims() if every else names or [])]
+    with _stoppable("what was measured is kept"):
+        for experiment in chosen:
+            name = experiment.name()
+            typer.echo(f"{name} {experiment.title} …", err=True)
+            told = gallery.run(experiment, "full" if full else "quick", seed, output)
+            show_finding(told)
+            page = gallery.write_page(output)
+    typer.echo(f"Look at {page}")

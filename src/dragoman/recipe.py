@@ -87,10 +87,26 @@ class TokenizerRecipe(Section):
     start_from: str = Field("", description="a run whose tokenizer is taken")
 
 
+class RecurrentRecipe(Section):
+    """What a recurrent network has and the others have not."""
+
+    cell: Literal["lstm", "gru"] = Field("lstm", description="how a state is kept")
+    both_ways: bool = Field(True, description="the bottom layer reads backwards too")
+    attends: bool = Field(True, description="or all it knows is how the source ended")
+
+
+class ConvolutionalRecipe(Section):
+    """What a convolutional network has and the others have not."""
+
+    kernel: Count = Field(3, description="places that are seen at once")
+
+
 class ModelRecipe(Section):
     """The network."""
 
-    architecture: Literal["transformer"] = Field("transformer", description="kind of network")
+    architecture: Literal["transformer", "recurrent", "convolutional"] = Field(
+        "transformer", description="or a rival: recurrent, convolutional"
+    )
     width: Count = Field(512, description="features of a token between layers")
     encoder_layers: Count = Field(6, description="layers that read the source")
     decoder_layers: Count = Field(6, description="layers that write the target")
@@ -129,6 +145,10 @@ class ModelRecipe(Section):
     dropout: Rate = Field(0.1, description="after embedding and sublayers")
     attention_dropout: Rate = Field(0.0, description="on attention weights")
     feed_forward_dropout: Rate = Field(0.0, description="inside the feed-forward")
+    recurrent: RecurrentRecipe = Field(RecurrentRecipe(), description="cell: or gru")
+    convolutional: ConvolutionalRecipe = Field(
+        ConvolutionalRecipe(), description="places it sees at once"
+    )
 
 
 class TrainingRecipe(Section):
@@ -240,6 +260,8 @@ def contradictions(model: ModelRecipe) -> list[Mistake]:
 
     What depends on the inside of a part is asked of the part, in `model/blueprint.py`.
     """
+    if model.architecture != "transformer":
+        return _contradictions_of_rivals(model)
     found = []
     if model.cross_attention == "same_height" and model.encoder_layers != model.decoder_layers:
         found.append(
@@ -258,3 +280,15 @@ def contradictions(model: ModelRecipe) -> list[Mistake]:
             )
         )
     return found
+
+
+def _contradictions_of_rivals(model: ModelRecipe) -> list[Mistake]:
+    """Find them for the other architectures, which have few settings of their own."""
+    is_halved = model.architecture == "recurrent" and model.recurrent.both_ways
+    if is_halved and model.width % 2:
+        what = (
+            f"found {model.width}, expected an even number: half of it reads forwards, half "
+            "backwards; or set model.recurrent.both_ways: false"
+        )
+        return [Mistake("model.width", what)]
+    return []

@@ -140,6 +140,12 @@ class Translator:
         while begun:
             yield from self._finish(begun.popleft(), with_alignment)
 
+    def ids(self, text: str, language: str = "") -> list[int]:
+        """What the model is asked for a line that is not too long: its tokens, without the end."""
+        _, body, _ = _frame("the line", text)
+        (ids,) = self._encode([body])
+        return [*self._language(language), *ids]
+
     def _language(self, language: str) -> list[int]:
         """The token that asks for a language, or none."""
         if not language:

@@ -15,8 +15,10 @@ from contextlib import suppress
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  (its usual name)
+from torch.utils._pytree import tree_leaves
 
 from dragoman.model.attention import Attention
+from dragoman.model.encoder_decoder import EncoderDecoder
 from dragoman.model.parts import Reach
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import ModelRecipe
@@ -45,7 +47,7 @@ def some_sentences(seed: int = 0) -> Sentences:
         return sentences()
 
 
-def clear_sentences(model: Transformer) -> Sentences:
+def clear_sentences(model: EncoderDecoder) -> Sentences:
     """A batch for which no hard choice of the model hangs on the last bits of a score.
 
     The argmax of nearly equal scores flips with the order of summation, and then the whole output
@@ -75,7 +77,7 @@ def _without_repetition(batch: Sentences, seed: int) -> Sentences:
     return batch._replace(source=draw(batch.source), target=draw(batch.target))
 
 
-def _smallest_lead(model: Transformer, batch: Sentences) -> float:
+def _smallest_lead(model: EncoderDecoder, batch: Sentences) -> float:
     """How far the best visible score is ahead of the next, where this is least."""
     leads: list[float] = []
 
@@ -123,12 +125,12 @@ def check_shapes(model: Transformer, settings: ModelRecipe) -> None:
             assert kept.keys.shape[:3] == (batch, settings.head_count, length)
 
 
-def check_gradients_are_finite(model: Transformer) -> None:
+def check_gradients_are_finite(model: EncoderDecoder) -> None:
     """The loss is finite, and every weight learns something finite from it."""
     _gradients(model, some_sentences())
 
 
-def _gradients(model: Transformer, batch: Sentences) -> list[Tensor]:
+def _gradients(model: EncoderDecoder, batch: Sentences) -> list[Tensor]:
     loss = loss_of(model(*batch), batch.target)
     assert loss.isfinite(), f"the loss is {loss.item()}"
     names, weights = zip(*model.named_parameters(), strict=True)
@@ -140,7 +142,7 @@ def _gradients(model: Transformer, batch: Sentences) -> list[Tensor]:
 
 
 @torch.no_grad()
-def check_padding_is_ignored(model: Transformer) -> None:
+def check_padding_is_ignored(model: EncoderDecoder) -> None:
     """What stands behind the end of a source changes no bit of the output."""
     source, is_real, target = some_sentences()
     other = (source + 1) % VOCABULARY
@@ -151,7 +153,7 @@ def check_padding_is_ignored(model: Transformer) -> None:
 
 
 @torch.no_grad()
-def check_no_peeking(model: Transformer) -> None:
+def check_no_peeking(model: EncoderDecoder) -> None:
     """A target token changes no bit of what was said before it, and something from it on."""
     source, is_real, target = some_sentences()
     places = target.shape[1]
@@ -167,7 +169,7 @@ def check_no_peeking(model: Transformer) -> None:
 
 
 @torch.no_grad()
-def check_cache(model: Transformer) -> None:
+def check_cache(model: EncoderDecoder) -> None:
     """Step by step with the cache is the same as all at once, in any pieces and any order."""
     check_pieces(model, [1] * 6, [1, 3, 2], [4, 2])
     source, is_real, target = clear_sentences(model)
@@ -185,7 +187,7 @@ def check_cache(model: Transformer) -> None:
 
 
 @torch.no_grad()
-def check_pieces(model: Transformer, *splits: list[int]) -> None:
+def check_pieces(model: EncoderDecoder, *splits: list[int]) -> None:
     """Going on with the cache, piece by piece of these sizes, is the same as all at once."""
     source, is_real, target = clear_sentences(model)
     memory = model.encode(source, is_real)
@@ -199,7 +201,7 @@ def check_pieces(model: Transformer, *splits: list[int]) -> None:
 
 
 @torch.no_grad()
-def check_batch_is_one_by_one(model: Transformer) -> None:
+def check_batch_is_one_by_one(model: EncoderDecoder) -> None:
     """A sentence has the same scores alone as in company that is longer."""
     source, is_real, target = clear_sentences(model)
     together = model(source, is_real, target)
@@ -210,7 +212,7 @@ def check_batch_is_one_by_one(model: Transformer) -> None:
 
 
 @torch.no_grad()
-def check_fused_is_plain(model: Transformer) -> None:
+def check_fused_is_plain(model: EncoderDecoder) -> None:
     """The fused kernel, wherever it is taken, gives what the definition gives."""
     batch = clear_sentences(model)
     expected = model(*batch)
@@ -221,7 +223,7 @@ def check_fused_is_plain(model: Transformer) -> None:
     assert_close(plain(*batch), expected)
 
 
-def check_bfloat16(model: Transformer) -> None:
+def check_bfloat16(model: EncoderDecoder) -> None:
     """In bfloat16 all stays in bfloat16, and finite."""
     batch = some_sentences()
     half = copy.deepcopy(model).to(torch.bfloat16)
@@ -229,12 +231,13 @@ def check_bfloat16(model: Transformer) -> None:
     with torch.no_grad():
         memory = half.encode(batch.source, batch.is_real)
         logits, cache = half.decode(batch.target, memory)
-    kept = [each for layer in cache.layers for pair in layer for each in pair]
-    assert {each.dtype for each in (*memory.heights, *kept, logits)} == {torch.bfloat16}
+    kept = [each for each in tree_leaves((memory, cache)) if isinstance(each, Tensor)]
+    numbers = [each for each in kept if each.dtype != torch.bool]
+    assert {each.dtype for each in (*numbers, logits)} == {torch.bfloat16}
 
 
 @torch.no_grad()
-def check_bfloat16_is_near(model: Transformer) -> None:
+def check_bfloat16_is_near(model: EncoderDecoder) -> None:
     """In bfloat16 the model says nearly what it says in float32, if it chooses nothing.
 
     Not a promise of every combination: unscaled scores of several layers make the softmax nearly

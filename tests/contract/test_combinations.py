@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from contract import contract
 from dragoman import part
 from dragoman.errors import RecipeError
+from dragoman.model.build import build_from_recipe
 from dragoman.model.parts import PositionPart, PositionVectors
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
@@ -54,7 +55,7 @@ def build(recipe: Callable[[], Recipe]) -> Transformer | RecipeError:
     """Build what the recipe says, or give the refusal, which must come first and be complete."""
     try:
         with NoTensors():
-            Transformer.from_recipe(recipe())
+            build_from_recipe(recipe())
     except RecipeError as error:
         assert error.mistakes
         for mistake in error.mistakes:
@@ -64,7 +65,7 @@ def build(recipe: Callable[[], Recipe]) -> Transformer | RecipeError:
         return error
     except TensorMadeError:
         # Nothing was refused before; whatever is refused from here on fails the test.
-        return Transformer.from_recipe(recipe()).eval()
+        return build_from_recipe(recipe()).eval()
     raise AssertionError("a model was built without making a tensor")
 
 

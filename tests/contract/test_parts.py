@@ -16,6 +16,7 @@ from torch import Tensor
 from contract import contract
 from dragoman import part
 from dragoman.model.blueprint import draw_blueprint
+from dragoman.model.build import build_from_recipe
 from dragoman.model.initialisation import initialise
 from dragoman.model.mask import causal_mask, padding_mask
 from dragoman.model.parts import (
@@ -74,7 +75,7 @@ def model(recipe: Recipe) -> Transformer:
 
 @cache
 def build_once(written: str) -> Transformer:
-    return Transformer.from_recipe(Recipe.model_validate_json(written)).eval()
+    return build_from_recipe(Recipe.model_validate_json(written)).eval()
 
 
 # The contract, promise by promise.
@@ -149,7 +150,7 @@ def test_a_weight_does_not_depend_on_other_parts(model: Transformer) -> None:
 def test_the_seed_and_the_name_both_count() -> None:
     # Otherwise the test above would also pass for weights that are all the same.
     first = small_model().state_dict()
-    second = Transformer.from_recipe(small_recipe().model_copy(update={"seed": 2})).state_dict()
+    second = build_from_recipe(small_recipe().model_copy(update={"seed": 2})).state_dict()
     name = "encoder.layers.{}.feed_forward.network.expand.weight"
     assert not torch.equal(first[name.format(0)], second[name.format(0)])
     assert not torch.equal(first[name.format(0)], first[name.format(1)])

@@ -24,10 +24,12 @@ from torch.distributed.tensor import DTensor
 from torch.nn import functional as F  # noqa: N812  (its usual name)
 
 from dragoman.errors import LengthError
+from dragoman.model.build import build_model
+from dragoman.model.encoder_decoder import EncoderDecoder
 from dragoman.model.initialisation import initialise
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import ModelRecipe
-from small_models import EVERY_PART, VOCABULARY, sentences, small_model, small_recipe
+from small_models import EVERY_PART, RIVALS, VOCABULARY, sentences, small_model, small_recipe
 
 # FSDP warns that a layer's output is a view, which must not be changed in place. The keys and
 # values that a decoder layer remembers are views, and nobody ever changes them.
@@ -98,16 +100,17 @@ SHARDED: dict[str, dict[str, Any]] = {
     "narrow, additive": {"decoder_layers": 1, "heads": "narrow", "similarity": "additive"},
     "shaw": {"decoder_layers": 1, "position": "shaw"},
     "learned": {"decoder_layers": 1, "position": "learned", "position_entry": "concatenated"},
+    **{name: {"decoder_layers": 1} | settings for name, settings in RIVALS.items()},
 }
 
 
-def build_sharded(settings: dict[str, Any], world_size: int) -> Transformer:
+def build_sharded(settings: dict[str, Any], world_size: int) -> EncoderDecoder:
     """Build as a large model must be: on the meta device, sharded, materialised, initialised."""
     recipe = small_recipe(**settings)
     mesh = init_device_mesh("cpu", (world_size,))
     with torch.device("meta"):
-        model = Transformer(recipe.model, VOCABULARY, VOCABULARY)
-    for layer in (*model.encoder.layers, *model.decoder.layers):
+        model = build_model(recipe.model, VOCABULARY, VOCABULARY)
+    for layer in model.layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     model.to_empty(device="cpu")
@@ -160,7 +163,9 @@ def test_in_one_process_shards_are_the_model(case: str) -> None:
         logits.square().mean().backward()
     for name, weight, other in pairs(sharded, plain):
         assert torch.equal(whole(weight), other), name
-        assert torch.equal(whole(weight.grad), other.grad), name
+        # Keys and values of a convolutional source are two sums that meet in one gradient.
+        rounding = 1e-6 if case == "convolutional" else 0
+        assert (whole(weight.grad) - other.grad).abs().max() <= rounding, name
 
 
 @pytest.mark.slow

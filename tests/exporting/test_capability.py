@@ -11,7 +11,7 @@ import pytest
 from dragoman import part
 from dragoman.exporting.capability import ctranslate2, huggingface, table
 from dragoman.recipe import DecodingRecipe, ModelRecipe, Recipe
-from small_models import EVERY_PART
+from small_models import EVERY_PART, RIVALS
 
 ROOT = Path(__file__).parents[2]
 SERVERS = {"ctranslate2": ctranslate2.obstacles, "huggingface": huggingface.obstacles}
@@ -35,8 +35,10 @@ def test_every_part_and_every_choice_has_a_row():
             for name, field in fields.model_fields.items()
             if field.annotation in (int, float)
         }
+        # Settings of a network that nobody else serves.
+        rivals = {f"{section}.{name}" for name in ("recurrent", "convolutional")}
         every = {f"{section}.{name}" for name in fields.model_fields}
-        assert every - numbers <= settings
+        assert every - numbers - rivals <= settings
 
 
 def test_a_row_changes_its_setting_alone():
@@ -65,6 +67,13 @@ def test_a_recipe_that_is_not_served_is_told_all_reasons_at_once():
     line = table.summary(recipe)[0]
     assert line.startswith("served by CTranslate2: no, because model.similarity: CTranslate2 ")
     assert "; model.reach: CTranslate2 " in line
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("settings", RIVALS.values(), ids=list(RIVALS))
+def test_the_rivals_are_served_by_nobody_else(server, settings):
+    recipe = Recipe.model_validate({"model": settings})
+    assert [mistake.path for mistake in SERVERS[server](recipe)] == ["model.architecture"]
 
 
 @pytest.mark.parametrize("server", SERVERS)

@@ -24,14 +24,17 @@ def test_a_recipe_can_be_read_and_its_text_is_there(path):
     recipe = load_recipe(path)
     assert recipe.corpus.folder == f"{path.stem}/prepared"
     assert recipe.training.folder == f"{path.stem}/run"
+    made = f"{path.stem}/"  # By models, as docs/results.md says.
     for name in names(path):
+        if name.startswith(made):
+            continue
         assert name.startswith("data/")
         assert (shared_data() / name.removeprefix("data/")).is_file(), name
 
 
 def test_german_and_french_have_one_template():
     for german in RECIPES:
-        if "en-de" in german.stem:
+        if german.stem.startswith("multi30k-en-de"):
             french = german.with_name(german.name.replace("en-de", "en-fr"))
             text = german.read_text(encoding="utf-8").replace("German", "French")
             told = text.replace("en-de", "en-fr").replace(".de.gz", ".fr.gz")

@@ -11,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812  (its usual name)
 from contract.contract import check_all
 from dragoman.decoding.greedy import Greedy
 from dragoman.errors import RecipeError
-from dragoman.model.transformer import Transformer
+from dragoman.model.build import build_from_recipe
 from dragoman.recipe import DecodingRecipe
 from dragoman.recipe_file import load_recipe
 from small_models import sentences
@@ -54,7 +54,7 @@ def lesson(tmp_path, monkeypatch):
 
 def test_it_builds_trains_decodes_and_keeps_the_contract(lesson):
     recipe = load_recipe(lesson / "recipe.yaml")
-    model = Transformer.from_recipe(recipe)
+    model = build_from_recipe(recipe)
     similarity = model.decoder.layers[0].cross_attention.attention.similarity
     assert (type(similarity).__name__, similarity.scale) == ("Gaussian", 1 / 8)
 
@@ -79,7 +79,7 @@ def test_it_builds_trains_decodes_and_keeps_the_contract(lesson):
 def test_its_options_are_checked_like_our_own(lesson):
     recipe = load_recipe(lesson / "recipe.yaml", ["model.similarity.sigma=wide"])
     with pytest.raises(RecipeError, match=r"model.similarity.sigma\n.*found 'wide'"):
-        Transformer.from_recipe(recipe)
+        build_from_recipe(recipe)
 
 
 def test_the_command_shows_it(lesson):

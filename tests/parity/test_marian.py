@@ -14,6 +14,7 @@ from transformers import MarianConfig, MarianMTModel
 
 from dragoman.decoding.engine import length_limit
 from dragoman.decoding.greedy import Greedy
+from dragoman.model.build import build_from_recipe
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import DecodingRecipe, Recipe
 from small_models import VOCABULARY
@@ -27,7 +28,7 @@ TOLERANCE = {"atol": 1e-5, "rtol": 0.0}
 
 
 def our_model(feed_forward: str) -> Transformer:
-    model = Transformer.from_recipe(
+    model = build_from_recipe(
         Recipe.model_validate(
             {
                 "tokenizer": {"vocabulary_size": VOCABULARY},

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  (its usual name)
 
+from dragoman.model.build import build_from_recipe
 from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 from small_models import VOCABULARY, Sentences, sentences
@@ -23,7 +24,7 @@ TOLERANCE = {"atol": 1e-5, "rtol": 0.0}
 
 
 def our_model(norm: str, feed_forward: str) -> Transformer:
-    model = Transformer.from_recipe(
+    model = build_from_recipe(
         Recipe.model_validate(
             {
                 "tokenizer": {"vocabulary_size": VOCABULARY},

@@ -47,6 +47,16 @@ MODELS = st.fixed_dictionaries(
         "output_bias": st.booleans(),
         "dropout": RATES,
         "attention_dropout": RATES,
+        "architecture": literals("architecture"),
+        "recurrent": st.fixed_dictionaries(
+            {},
+            optional={
+                "cell": st.sampled_from(["lstm", "gru"]),
+                "both_ways": st.booleans(),
+                "attends": st.booleans(),
+            },
+        ),
+        "convolutional": st.fixed_dictionaries({}, optional={"kernel": COUNTS}),
     },
 )
 

@@ -14,10 +14,9 @@ import torch
 import digits
 from dragoman.artifact import read_artifact
 from dragoman.evaluation.development import Development
-from dragoman.model.transformer import Transformer
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.workflow import training
-from small_models import EVERY_PART
+from small_models import EVERY_PART, RIVALS
 
 LONGEST = 6
 ENOUGH = 0.9
@@ -58,12 +57,10 @@ def share_right(run: Path, pairs: list[tuple[str, str]]) -> float:
     """Which share of the sources is translated as its reference, letter for letter."""
     artifact = read_artifact(run)
     tokenizers = tuple(load_tokenizer(artifact.tokenizer / side) for side in ("source", "target"))
-    model = Transformer(artifact.recipe.model, tokenizers[0].size, tokenizers[1].size).eval()
-    model.load_state_dict(artifact.weights())
     sources, references = zip(*pairs, strict=True)
     settings = artifact.recipe.decoding
     watched = Development(sources, references, tokenizers, settings, torch.device("cpu"))
-    found = watched.translate(model)
+    found = watched.translate(artifact.model())
     return sum(each == told for each, told in zip(found, references, strict=True)) / len(pairs)
 
 
@@ -88,6 +85,27 @@ def test_every_part_learns_to_say_digits_backwards(tmp_path, kind, name):
         assert right < LITTLE, "digits were put in order by a model that is told no places"
     else:
         assert right >= (WITHOUT_PROJECTIONS if name == "bare" else ENOUGH)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RIVALS)
+def test_every_rival_learns_to_say_digits_backwards(tmp_path, name):
+    """Also the one that must carry all of them in one state: they are few."""
+    torch.set_num_threads(1)
+    steps = {"steps": 400, "validate_every": 400, "save_every": 400}
+    depth = {"encoder_layers": 2, "decoder_layers": 2}
+    recipe = digits.write(
+        tmp_path,
+        pairs=8000,
+        longest=LONGEST,
+        model={**TASK["model"], **depth, **RIVALS[name]},
+        training={**TASK["training"], **steps},
+    )
+    for _ in training.train(recipe):
+        pass
+    right = share_right(tmp_path / "run", digits.digit_pairs(300, LONGEST, random.Random(99)))
+    print(f"{name}: {right:.3f}")
+    assert right >= ENOUGH
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F  # noqa: N812
 
-from dragoman.model.transformer import Transformer
+from dragoman.model.build import build_from_recipe
 from dragoman.training.loss import (
     MicroBatch,
     Objective,
@@ -212,7 +212,7 @@ def test_r_drop_without_dropout_is_the_plain_loss(weight):
 @pytest.mark.parametrize("weight", [0.5, 5.0])
 def test_r_drop_is_its_formula_with_its_gradient(weight):
     """loss₁ + loss₂ + α/2 · (KL(p₁‖p₂) + KL(p₂‖p₁)), halved, of the same two dropouts."""
-    model = Transformer.from_recipe(small_recipe(dropout=0.3)).train()
+    model = build_from_recipe(small_recipe(dropout=0.3)).train()
     batch = micro_batch()
     torch.manual_seed(5)
     loss, found = gradients(Objective(model, 0.1, weight), batch)

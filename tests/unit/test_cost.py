@@ -26,10 +26,54 @@ def test_the_flops_of_base_are_those_of_its_matrix_products(length):
     assert room.flops == encoder + decoder + n * 2 * width * vocabulary
 
 
-def test_rooms_add_up():
-    model = measure(load_recipe("tiny"), 8, 8)
+CELLS = {"lstm": 4, "gru": 3}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("attends", [True, False])
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_the_flops_of_a_recurrent_network_are_those_of_its_gates(cell, attends, both_ways):
+    """Each gate multiplies what comes in and the state; a kernel that does both hides neither."""
+    own = {"cell": cell, "attends": attends, "both_ways": both_ways}
+    settings = [f"model.recurrent.{name}={value}" for name, value in own.items()]
+    recipe = load_recipe("tiny", ["model.architecture=recurrent", *settings])
+    width, vocabulary = recipe.model.width, recipe.tokenizer.vocabulary_size
+    source, target, gates = 7, 5, CELLS[cell]
+    half = width // 2
+    bottom = 2 * half * (width + half) if both_ways else width * 2 * width
+    above = (recipe.model.encoder_layers - 1) * width * 2 * width
+    encoder = source * gates * (bottom + above)
+    wider = 3 * width if attends else 2 * width
+    decoder = target * gates * width * (2 * width + (recipe.model.decoder_layers - 1) * wider)
+    looking = target * (2 * source * width + 2 * width * width) if attends else 0
+    expected = 2 * (encoder + decoder + looking + target * width * vocabulary)
+    assert measure(recipe, source, target).flops == expected
+
+
+def test_the_flops_of_a_convolutional_network_are_those_of_its_windows():
+    kernel, source, target = 5, 7, 6
+    settings = ["model.architecture=convolutional", f"model.convolutional.kernel={kernel}"]
+    recipe = load_recipe("tiny", settings)
+    width, vocabulary = recipe.model.width, recipe.tokenizer.vocabulary_size
+    window = kernel * width * 2 * width
+    encoder = recipe.model.encoder_layers * source * window
+    looking = 2 * width * width + 2 * source * width
+    decoder = recipe.model.decoder_layers * target * (window + looking)
+    expected = 2 * (encoder + decoder + target * width * vocabulary)
+    assert measure(recipe, source, target).flops == expected
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "recurrent", "convolutional"])
+def test_rooms_add_up(architecture):
+    model = measure(load_recipe("tiny", [f"model.architecture={architecture}"]), 8, 8)
     assert model.parameters == sum(room.parameters for room in model.rooms)
     assert model.flops == sum(room.flops for room in model.rooms)
+    encoder = next(room for room in model.rooms if room.name == "encoder")
+    assert encoder.flops == sum(room.count * room.flops for room in encoder.rooms)
+
+
+def test_neighbours_that_are_the_same_are_shown_as_one():
+    model = measure(load_recipe("tiny"), 8, 8)
     encoder = next(room for room in model.rooms if room.name == "encoder")
     layers = encoder.rooms[-1]
     assert (layers.name, layers.count) == ("layers 1–4", 4)

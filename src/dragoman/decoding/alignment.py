@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from torch import nn
 
 from dragoman.decoding.engine import Answers
 from dragoman.decoding.search import EncoderDecoder
-from dragoman.model.layer import DecoderLayer
-from dragoman.model.transformer import Transformer
+from dragoman.model.attention import Attention
+from dragoman.model.record import record
 from dragoman.shapes import Bool, Float, Int, Tensor
 from dragoman.tokenizer.interface import BEGIN
 
@@ -25,8 +26,11 @@ def align(
     is_real: Bool[Tensor, "B S"],
     answers: Answers,
 ) -> Answers:
-    """Say for each target token where the decoder looked most; an ensemble has no one place."""
-    if not isinstance(model, Transformer):
+    """Say for each target token where the decoder looked most.
+
+    An ensemble has no one place, and a model that does not attend has none.
+    """
+    if not isinstance(model, nn.Module) or not _attends(model):
         return answers
     aligned: Answers = []
     for row, hypotheses in enumerate(answers):
@@ -43,19 +47,14 @@ def align(
     return aligned
 
 
+def _attends(model: nn.Module) -> bool:
+    return any(isinstance(each, Attention) for each in model.modules())
+
+
 def _weights(
-    model: Transformer, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
+    model: nn.Module, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
 ) -> Float[Tensor, "T S"]:
-    layer = model.decoder.layers[-1]
-    assert isinstance(layer, DecoderLayer)
-    attention = layer.cross_attention.attention
-    seen: list[Tensor] = []
-    hook = attention.reach.register_forward_hook(lambda *told: seen.append(told[2]))
-    attention.is_fusable = False  # A fused kernel shows no weights.
-    try:
-        with torch.no_grad():
-            model(source, torch.ones_like(source, dtype=torch.bool), target)
-    finally:
-        attention.is_fusable = True
-        hook.remove()
-    return seen[0][0].mean(dim=0)
+    with record(model) as maps, torch.no_grad():
+        model(source, torch.ones_like(source, dtype=torch.bool), target)
+    *_, last = (each for each in maps if each.kind == "cross")
+    return last.weights[0].mean(dim=0)

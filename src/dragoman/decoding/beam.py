@@ -12,22 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import torch
 
 from dragoman.decoding.engine import Hypothesis
-from dragoman.decoding.search import EncoderDecoder, Search, Step
+from dragoman.decoding.search import Candidates, EncoderDecoder, Search, Step
 from dragoman.shapes import Bool, Float, Int, Tensor
-
-
-class Candidates(NamedTuple):
-    """The best beginnings that are one token longer, for each sentence, best first."""
-
-    scores: Float[Tensor, "B C"]
-    rows: Int[Tensor, "B C"]
-    """Which beginning each of them goes on from."""
-    tokens: Int[Tensor, "B C"]
 
 
 class Beam(Search):
@@ -67,6 +57,7 @@ class Beam(Search):
             ]
             # Two beginnings for each place in the beam: at least half of them have not ended.
             alive = is_end.to(torch.int8).argsort(dim=1, stable=True)[:, : self.settings.beam]
+            considered = found
             staying = [row for row, over in enumerate(is_over) if not over]
             if len(staying) < len(numbers):
                 kept = torch.tensor(staying, device=source.device, dtype=torch.long)
@@ -79,7 +70,7 @@ class Beam(Search):
             scores = found.scores.gather(1, alive).flatten()
             tokens = torch.cat([tokens[rows], last.unsqueeze(1)], dim=1)
             sentences, cache = sentences[rows], cache.reorder(rows, kept)
-            yield Step(tokens, scores, tuple(sentences.tolist()), tuple(done))
+            yield Step(tokens, scores, tuple(sentences.tolist()), tuple(done), considered)
 
     def _candidates(
         self, logits: Float[Tensor, "N V"], scores: Float[Tensor, " N"], sentences: int

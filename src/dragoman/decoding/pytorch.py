@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
+from torch import nn
 
 from dragoman.data.batch import collate
 from dragoman.decoding.alignment import align
@@ -19,7 +20,6 @@ from dragoman.decoding.greedy import Greedy
 from dragoman.decoding.sample import Sample
 from dragoman.decoding.search import EncoderDecoder, Search
 from dragoman.model.position.learned import Learned
-from dragoman.model.transformer import Transformer
 from dragoman.recipe import DecodingRecipe
 
 PLACES = 4096
@@ -81,7 +81,7 @@ class PyTorch(Engine):
                 return Beam(settings)
 
 
-def most_places(model: Transformer) -> int | None:
+def most_places(model: nn.Module) -> int | None:
     """How many tokens the model can place; nothing where there is no end."""
     learned = [each for each in model.modules() if isinstance(each, Learned)]
     return min((each.table.num_embeddings for each in learned), default=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 
@@ -38,6 +38,15 @@ class EncoderDecoder(Protocol):
         """
 
 
+class Candidates(NamedTuple):
+    """The best beginnings that are one token longer, for each sentence, best first."""
+
+    scores: Float[Tensor, "B C"]
+    rows: Int[Tensor, "B C"]
+    """Which beginning each of them goes on from."""
+    tokens: Int[Tensor, "B C"]
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """All hypotheses after one more token."""
@@ -50,6 +59,9 @@ class Step:
     """Which sentence each of them belongs to."""
     done: tuple[tuple[Hypothesis, ...], ...]
     """For each sentence those that are complete, best first."""
+    considered: Candidates | None = None
+    """What these were chosen from, where a search compares beginnings: for each sentence that went
+    on until now, with the rows of the step before."""
 
 
 class Search(ABC):

@@ -84,6 +84,7 @@ def export(folder: Path, destination: Path, quantization: str = "float32") -> No
     if found:
         raise RecipeError(found)
     model = artifact.model()
+    assert isinstance(model, Transformer)  # Else something stood against it.
     longest = _longest(model, artifact.recipe)
     facts = {"quantization": quantization, "longest": longest, "model": artifact.model_hash}
     with new_export(destination, artifact.recipe, artifact.tokenizer, **facts) as temporary:

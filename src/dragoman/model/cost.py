@@ -15,8 +15,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from dragoman.model.build import build_model
 from dragoman.model.parts import Position
-from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe
 
 
@@ -39,7 +39,7 @@ def measure(recipe: Recipe, source_length: int, target_length: int) -> Room:
     """Count the parameters and FLOPs of every room, for one sentence of these lengths."""
     size = recipe.tokenizer.vocabulary_size
     with torch.device("meta"):
-        model = Transformer(recipe.model, size, size).eval().requires_grad_(False)
+        model = build_model(recipe.model, size, size).eval().requires_grad_(False)
         source = torch.zeros(1, source_length, dtype=torch.long)
         target = torch.zeros(1, target_length, dtype=torch.long)
         counter = FlopCounterMode(display=False)

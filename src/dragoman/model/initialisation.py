@@ -69,6 +69,8 @@ def _draw(module: nn.Module, name: str, generator: torch.Generator) -> None:
         case nn.LayerNorm():
             nn.init.ones_(module.weight)
             nn.init.zeros_(module.bias)
+        case nn.RNNBase():
+            _draw_gates(module, generator)
         case _:
             own_way = getattr(module, "initialise", None)
             if own_way is None:
@@ -77,3 +79,16 @@ def _draw(module: nn.Module, name: str, generator: torch.Generator) -> None:
                     "initialise(generator) that draws them"
                 )
             own_way(generator)
+
+
+def _draw_gates(cell: nn.RNNBase, generator: torch.Generator) -> None:
+    """Gates lie above each other in one matrix; each is drawn as a map of its own."""
+    for key, weight in cell.named_parameters(recurse=False):
+        gates = weight.chunk(len(weight) // cell.hidden_size)
+        for gate in gates:
+            if gate.ndim == 2:
+                nn.init.xavier_uniform_(gate, generator=generator)
+            else:
+                nn.init.zeros_(gate)
+        if isinstance(cell, nn.LSTM) and key.startswith("bias_ih"):
+            nn.init.ones_(gates[1])  # What is remembered at first is not forgotten at once.

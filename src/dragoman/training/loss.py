@@ -19,8 +19,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812  (its usual name)
 
-from dragoman.model.cache import Cache
-from dragoman.model.transformer import Memory, Transformer
+from dragoman.model.encoder_decoder import EncoderDecoder
 from dragoman.shapes import Bool, Float, Int, Tensor
 
 CHUNK = 256
@@ -44,7 +43,7 @@ class Objective(nn.Module):
     them whole at the moment they are needed. To a search it looks like the model.
     """
 
-    def __init__(self, model: Transformer, label_smoothing: float, r_drop: float = 0.0) -> None:
+    def __init__(self, model: EncoderDecoder, label_smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()
         self.model = model
         self.label_smoothing = label_smoothing
@@ -64,13 +63,13 @@ class Objective(nn.Module):
         read, expected = states[twice.target_is_real], batch.expected[batch.target_is_real]
         return chunked_agreement(read, weight, expected, self.label_smoothing, self.r_drop)
 
-    def encode(self, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]) -> Memory:
+    def encode(self, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]) -> Any:
         """Read the source."""
         return self.model.encode(source, is_real)
 
     def decode(
-        self, target: Int[Tensor, "B T"], memory: Memory, cache: Cache | None = None
-    ) -> tuple[Float[Tensor, "B T V"], Cache]:
+        self, target: Int[Tensor, "B T"], memory: Any, cache: Any = None
+    ) -> tuple[Float[Tensor, "B T V"], Any]:
         """Score what may follow."""
         return self.model.decode(target, memory, cache)
 

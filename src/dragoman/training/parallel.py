@@ -36,7 +36,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from dragoman.errors import DragomanError
-from dragoman.model.transformer import Transformer
+from dragoman.model.encoder_decoder import EncoderDecoder
 from dragoman.shapes import Tensor
 from dragoman.training.loss import MicroBatch, Objective
 
@@ -236,8 +236,7 @@ def shard(objective: Objective, precision: torch.dtype | None) -> None:
     policy = MixedPrecisionPolicy(
         param_dtype=precision, reduce_dtype=torch.float32 if precision else None
     )
-    model = objective.model
-    for layer in (*model.encoder.layers, *model.decoder.layers):
+    for layer in objective.model.layers:
         fully_shard(layer, mp_policy=policy)
     fully_shard(objective, mp_policy=policy)
     for module in objective.modules():
@@ -249,13 +248,13 @@ def shard(objective: Objective, precision: torch.dtype | None) -> None:
         register_fsdp_forward_method(objective, name)
 
 
-def compile_layers(model: Transformer) -> None:
+def compile_layers(model: EncoderDecoder) -> None:
     """Compile the layers, each kind once: they are most of the work, and their shapes are plain."""
-    for layer in (*model.encoder.layers, *model.decoder.layers):
+    for layer in model.layers:
         layer.compile(dynamic=True)
 
 
-def recompute(model: Transformer) -> None:
+def recompute(model: EncoderDecoder) -> None:
     """Keep only what enters a layer, and compute its inside again when going backward."""
-    for layer in (*model.encoder.layers, *model.decoder.layers):
+    for layer in model.layers:
         layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)

@@ -32,8 +32,9 @@ from dragoman.data.sampler import Sampler
 from dragoman.data.store import MANIFEST, Prepared
 from dragoman.durable import sha256, sweep, write_text
 from dragoman.errors import ArtifactError, Mistake, RecipeError, SaveError
+from dragoman.model.build import build_model
+from dragoman.model.encoder_decoder import EncoderDecoder
 from dragoman.model.initialisation import initialise
-from dragoman.model.transformer import Transformer
 from dragoman.recipe import Recipe, TrainingRecipe
 from dragoman.recipe_file import load_recipe
 from dragoman.shapes import Tensor
@@ -87,7 +88,7 @@ class Run:
         source, target = self.tokenizers
         settings = self.settings
         with torch.device("meta"):
-            model = Transformer(self.recipe.model, source.size, target.size)
+            model = build_model(self.recipe.model, source.size, target.size)
             objective = Objective(model, settings.label_smoothing, settings.r_drop)
         if settings.recompute:
             recompute(model)
@@ -253,7 +254,7 @@ class Run:
             )
             raise RecipeError(mistakes)
 
-    def _start_from(self, model: Transformer) -> None:
+    def _start_from(self, model: EncoderDecoder) -> None:
         artifact = read_artifact(self.home / self.settings.start_from)
         self._check_origin(artifact)
         checkpoints = Checkpoints(artifact.folder, self.world)

@@ -30,6 +30,7 @@ PARTS = {
     "position": ("sinusoidal", "learned"),
 }
 SETTINGS = {
+    "architecture": ("transformer",),
     "position_entry": ("added",),
     "position_depth": ("bottom",),
     "feed_forward": ("relu", "gelu", "swish"),

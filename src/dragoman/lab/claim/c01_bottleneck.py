@@ -1,0 +1,149 @@
+"""C1: is a state of fixed size a bottleneck for long sentences, and does attention repair it?
+
+the decoder knows h_S, always as large; or h₁ … h_S, as large as the sentence   (seeds 000, 003)
+"""
+
+from __future__ import annotations
+
+from statistics import mean
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dragoman.lab.chance import interval
+from dragoman.lab.experiment import Experiment, Judgement, Numbers, Size
+from dragoman.lab.rivals import FORGETFUL, LABELS, RECURRENT, TRANSFORMER, bout
+from dragoman.lab.style import BLUE, ORANGE, VERMILION, tidy
+from dragoman.lab.task import copying
+from dragoman.lab.teaching import Lesson, accuracy_by_place, build, teach
+from dragoman.lab.translating import luck, make
+
+_PUPILS: dict[str, dict[str, Any]] = {
+    FORGETFUL: {"architecture": "recurrent", "recurrent": {"attends": False}},
+    RECURRENT: {"architecture": "recurrent", "similarity": "additive"},
+    TRANSFORMER: {"architecture": "transformer"},
+}
+_COLOURS = {FORGETFUL: VERMILION, RECURRENT: ORANGE, TRANSFORMER: BLUE}
+_LENGTHS = (4, 8, 12, 16)
+_EDGES = (9, 12, 16)
+"""Words of a source; a bin reaches up to each of these, the last beyond."""
+_FALL = 0.2
+_REPAIR = 0.5
+_LUCK = 0.05
+
+
+class Bottleneck(Experiment):
+    """Quality by length, for one decoder that knows a state and two that may look back."""
+
+    title = "A state of fixed size is a bottleneck"
+    claim = (
+        "A recurrent encoder must press a sentence of any length into a state of one size, so "
+        "quality falls as sentences grow; attention repairs it."
+    )
+    lectures = ("000", "003")
+    method = (
+        f"LSTMs without and with attention and a Transformer learn to copy 2 to {_LENGTHS[-1]} "
+        "symbols; the share of right symbols is asked for each length. In full, several seeds, and "
+        "translators of like size that learned from Multi30k (the runs of C16, and one without "
+        "attention) are scored by the length of the source; there, one seed."
+    )
+    criterion = (
+        f"Copying shows it if without attention the share of right symbols falls by {_FALL} or "
+        f"more from length {_LENGTHS[0]} to {_LENGTHS[-1]} (over seeds, the 95 % interval of the "
+        f"fall is above zero), and with attention by less than {_REPAIR:.0%} of that. Translating "
+        "shows it if in the longest sentences attention is worth more of its BLEU than in the "
+        f"shortest, and is better there with p < {_LUCK} (paired bootstrap). Holds if all that was "
+        "tried shows it; in part if one of the two does."
+    )
+
+    def measure(self, size: Size, seed: int) -> Numbers:
+        """Copy; in full, translate too."""
+        seeds, steps = (1, 250) if size == "quick" else (3, 800)
+        numbers: Numbers = {"lengths": list(_LENGTHS), "copying": _copied(seeds, steps, seed)}
+        if size == "full":
+            numbers["translating"] = _translated(seed)
+        return numbers
+
+    def judge(self, numbers: Numbers) -> Judgement:
+        """How far does each fall?"""
+        falls = {
+            name: interval([row[0] - row[-1] for row in rows])
+            for name, rows in numbers["copying"].items()
+        }
+        lost, lower, _ = falls[FORGETFUL]
+        shows = [lost >= _FALL and lower > 0 and falls[RECURRENT][0] < _REPAIR * lost]
+        first, last = numbers["lengths"][0], numbers["lengths"][-1]
+        words = f"From {first} to {last} symbols the share of right ones falls by " + ", ".join(
+            f"{fall[0]:.2f} ({LABELS[name]})" for name, fall in falls.items()
+        )
+        if "translating" in numbers:
+            short, long = numbers["translating"][0], numbers["translating"][-1]
+            worth = [1 - each[FORGETFUL] / max(each[RECURRENT], 1e-9) for each in (short, long)]
+            shows.append(worth[1] > worth[0] and worth[1] > 0 and long["luck"] < _LUCK)
+            words += (
+                f". In translating, attention is worth {worth[0]:.0%} of BLEU in the shortest "
+                f"sentences and {worth[1]:.0%} in the longest (p = {long['luck']:.3f})"
+            )
+        words += "."
+        if all(shows):
+            return Judgement("holds", words)
+        return Judgement("holds in part" if any(shows) else "does not hold here", words)
+
+    def draw(self, numbers: Numbers, figure: Figure) -> None:
+        """Quality over length."""
+        places = figure.subplots(1, 2 if "translating" in numbers else 1, squeeze=False)[0]
+        for name, rows in numbers["copying"].items():
+            middle = [mean(column) for column in zip(*rows, strict=True)]
+            _line(places[0], numbers["lengths"], middle, name)
+            for row in rows if len(rows) > 1 else ():
+                places[0].plot(numbers["lengths"], row, color=_COLOURS[name], alpha=0.2)
+        places[0].set_ylim(0, 1.03)
+        tidy(places[0], "copying symbols", "length of the source", "share of right symbols")
+        if "translating" in numbers:
+            bins = numbers["translating"]
+            for name in _PUPILS:
+                _line(
+                    places[1], [each["words"] for each in bins], [each[name] for each in bins], name
+                )
+            places[1].set_ylim(bottom=0)
+            tidy(places[1], "translating captions", "words of the source, mean", "BLEU")
+        places[0].legend(frameon=False, loc="lower left")
+
+
+def _line(axes: Axes, across: list[float], up: list[float], name: str) -> None:
+    axes.plot(across, up, "o-", color=_COLOURS[name], label=LABELS[name])
+
+
+def _copied(seeds: int, steps: int, seed: int) -> dict[str, list[list[float]]]:
+    """Of each pupil and seed, the share of right symbols at each length."""
+    task = copying(10, 2, _LENGTHS[-1])
+    lesson = Lesson(steps, rate=4e-3)
+    found: dict[str, list[list[float]]] = {}
+    for name, settings in _PUPILS.items():
+        layers = {} if name == TRANSFORMER else {"encoder_layers": 1, "decoder_layers": 1}
+        for each in range(seed, seed + seeds):
+            model = build(task, each, **settings, **layers)
+            teach(model, task, lesson, each)
+            row = [mean(accuracy_by_place(model, task, each, length)) for length in _LENGTHS]
+            found.setdefault(name, []).append(row)
+    return found
+
+
+def _translated(seed: int) -> list[dict[str, float]]:
+    """BLEU of each translator by the length of the source, and the luck of attention there."""
+    match = bout("full")
+    text = match.text(seed)
+    order = (RECURRENT, FORGETFUL, TRANSFORMER)
+    trained = {name: make(text, match.settings(name), seed) for name in order}
+    lengths = [len(source.split()) for source, _ in text.test]
+    found = []
+    for low, high in zip((0, *_EDGES), (*_EDGES, max(lengths)), strict=True):
+        rows = [row for row, length in enumerate(lengths) if low < length <= high]
+        compared = luck(text, trained, rows)
+        found.append(
+            {"words": mean(lengths[row] for row in rows), "sentences": len(rows)}
+            | {name: score for name, (score, _) in compared.items()}
+            | {"luck": compared[FORGETFUL][1]}
+        )
+    return found
