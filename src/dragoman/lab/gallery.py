@@ -33,7 +33,7 @@ def run(experiment: Experiment, size: Size, seed: int, folder: Path) -> dict[str
     start = time.perf_counter()
     measured = experiment.measure(size, seed)
     seconds = time.perf_counter() - start
-    numbers = json.loads(json.dumps(measured))  # What is judged is what is stored.
+    numbers = json.loads(json.dumps(measured, allow_nan=False))  # What is judged is what is stored.
     judgement = experiment.judge(numbers)
     told = {
         "claim": name,

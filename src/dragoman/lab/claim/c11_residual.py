@@ -151,10 +151,11 @@ def pass_through(kind: str, depth: int, seed: int) -> tuple[float, float]:
     """
     chain = Chain(kind, depth)
     initialise(chain, seed)
+    chain.double()  # Sums without norms grow beyond what single precision can hold.
     generator = torch.Generator().manual_seed(seed)
     shape = (_SENTENCES, _LENGTH, _WIDTH)
-    x = torch.randn(shape, generator=generator, requires_grad=True)
-    top = torch.randn(shape, generator=generator)
+    x = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
+    top = torch.randn(shape, generator=generator, dtype=torch.float64)
     read = chain(x, padding_mask(torch.ones(shape[:2], dtype=torch.bool)))
     (bottom,) = torch.autograd.grad(read, x, top)
     own = read - read.mean(dim=1, keepdim=True)

@@ -81,19 +81,25 @@ class Table(Experiment):
         return Judgement("holds in part" if any(won.values()) else "does not hold here", words)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """BLEU over cost, and how it was learned."""
-        cost, curve = figure.subplots(1, 2)
-        for name, each in numbers.items():
+        """The table as bars, and how each learned."""
+        score, curve = figure.subplots(1, 2, width_ratios=(3, 2))
+        for place, (name, each) in enumerate(numbers.items()):
             colour = _COLOURS[name]
-            ends = [[each["bleu"] - each["low"]], [each["high"] - each["bleu"]]]
-            ends = [[max(0.0, end) for end in side] for side in ends]
-            cost.errorbar(each["flops"], each["bleu"], yerr=ends, fmt="o", color=colour, capsize=3)
-            label = f"{LABELS[name]}, {each['parameters'] / 1e6:.2g} M"
-            steps, scores = zip(*each["curve"], strict=True)
-            curve.plot([0, *steps], [0, *scores], "o-", color=colour, label=label, markersize=3)
-        cost.set_xscale("log")
-        cost.margins(x=0.25)
-        cost.set_ylim(bottom=0)
-        tidy(cost, "quality against cost", "FLOPs of training", "BLEU of the test text")
+            ends = [
+                [max(0.0, each["bleu"] - each["low"])],
+                [max(0.0, each["high"] - each["bleu"])],
+            ]
+            score.barh(place, each["bleu"], xerr=ends, color=colour, height=0.6, capsize=3)
+            cost = (
+                f"{each['parameters'] / 1e6:.2g} M parameters\n"
+                f"{each['flops']:.1e} FLOPs, {each['minutes']:.0f} min"
+            )
+            score.text(1.06 * max(each["high"], each["bleu"]), place, cost, va="center")
+            steps, watched = zip(*each["curve"], strict=True)
+            curve.plot([0, *steps], [0, *watched], "o-", color=colour, markersize=3)
+        score.set_yticks(range(len(numbers)), [LABELS[name] for name in numbers])
+        score.invert_yaxis()
+        score.set_xlim(0, 1.9 * max(each["high"] for each in numbers.values()) + 1e-9)
+        tidy(score, "what they reach, and what it took", "BLEU of the test text, 95 % interval")
+        score.grid(visible=False)
         tidy(curve, "on the way", "updates", "BLEU of the development text")
-        curve.legend(frameon=False, fontsize=8)

@@ -106,6 +106,7 @@ class Vocabulary(Experiment):
             axes.margins(y=0.15)
             axes.set_yticks([])
             tidy(axes, title)
+            axes.grid(visible=False)
             axes.spines["left"].set_visible(False)
 
 
