@@ -91,11 +91,11 @@ def window(layer: Any, x: Tensor, first: int) -> Tensor:
 
 def convolutional(model: Any, source: Tensor, target: Tensor) -> Tensor:
     """One sentence without padding."""
-    words = x = model.encoder.position.enter(embed(model, source).unsqueeze(0), 0)[0]
+    words = x = 0.1 * model.encoder.position.enter(embed(model, source).unsqueeze(0), 0)[0]
     for layer in model.encoder.layers:
         x = torch.stack([HALF * (x[t] + window(layer, x, t - 1)) for t in range(len(x))])
     keys, values = x, HALF * (x + words) * len(x) ** 0.5
-    words = y = model.decoder.position.enter(embed(model, target).unsqueeze(0), 0)[0]
+    words = y = 0.1 * model.decoder.position.enter(embed(model, target).unsqueeze(0), 0)[0]
     for layer in model.decoder.layers:
         said = []
         for t in range(len(y)):

@@ -3,6 +3,8 @@
     block(x) = √½ · (x + GLU(W ∗ x))              W sees `kernel` places at once
                                                   (Gehring et al., 2017; seeds 000, 003)
 
+    x = (word + position) / 10                    as small as theirs are drawn
+
     encoder   keys z = blocks(x),  values √½ · (z + x) · √S
     decoder   in each layer, between the gate and the sum:
               q = √½ · (Wq h + g)                 g the word that was said last
@@ -36,6 +38,9 @@ from dragoman.shapes import Bool, Float, Int, Tensor
 
 _HALF = 0.5**0.5
 """Keeps the variance of a sum of two."""
+_SMALL = 0.1
+"""Of what enters: larger states would choose one key each before anything was learned, and no mean
+over S values would be left for √S to make up for."""
 
 
 class Memory(NamedTuple):
@@ -156,7 +161,7 @@ class Encoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "B S M"], is_real: Bool[Tensor, "B S"]) -> Memory:
         """Read through all layers."""
-        words = x = self.dropout(self.position.enter(x, 0))
+        words = x = self.dropout(_SMALL * self.position.enter(x, 0))
         for layer in self.layers:
             x = layer(x, is_real)
         count = is_real.sum(dim=1).view(-1, 1, 1).to(x.dtype)
@@ -179,7 +184,7 @@ class Decoder(nn.Module):
         """Go on from the cache, through all layers."""
         start = 0 if cache is None else cache.length
         pasts = (None,) * len(self.layers) if cache is None else cache.layers
-        words = x = self.dropout(self.position.enter(x, start))
+        words = x = self.dropout(_SMALL * self.position.enter(x, start))
         remembered = []
         for layer, past in zip(self.layers, pasts, strict=True):
             x, kept = layer(x, words, memory, past, start)

@@ -49,7 +49,7 @@ class Data(Experiment):
         text = demo_text(sizes[-1], 200, seed) if size == "quick" else multi30k()
         found = {
             name: [
-                make(text.beginning(count), budget.settings(name, "little"), seed).figures()
+                make(text.beginning(count), budget.settings(name), seed).figures()
                 for count in sizes
             ]
             for name in (TRANSFORMER, RECURRENT, CONVOLUTIONAL)

@@ -56,8 +56,7 @@ class Vocabulary(Experiment):
         text = demo_text(3_000, 200, seed) if size == "quick" else multi30k()
         budget = _QUICK if size == "quick" else _FULL
         settings = {
-            kind: (*budget.settings(TRANSFORMER, "little"), f"tokenizer.kind={kind}")
-            for kind in _KINDS
+            kind: (*budget.settings(TRANSFORMER), f"tokenizer.kind={kind}") for kind in _KINDS
         }
         found = {kind: _counted(text, *prepare_text(text, settings[kind])[1]) for kind in _KINDS}
         order = (_PAIRS, _WORDS, _CHARACTERS)
