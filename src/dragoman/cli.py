@@ -432,9 +432,11 @@ def _needs(job: str, extra: str) -> Iterator[None]:
 @lab.command("list")
 def lab_list() -> None:
     """List the claims of the lectures that can be tried."""
-    with _needs("the lab", "train"):
+    with _needs("the lab", "all"):
         from dragoman.lab.experiment import claims
-    for name, experiment in claims().items():
+
+        found = claims()  # Which loads their files.
+    for name, experiment in found.items():
         typer.echo(f"{name:4} {experiment.title}")
 
 
@@ -456,12 +458,13 @@ def lab_run(
     """Try claims: measure, judge by the stated criterion, and draw."""
     if bool(names) == every:
         raise DataError("name claims, as: dragoman lab run C9; or all of them: --all")
-    with _needs("the lab", "train"):
+    with _needs("the lab", "all"):
         from dragoman.lab import gallery
         from dragoman.lab.experiment import claims, find
+
+        chosen = [find(name) for name in (claims() if every else names or [])]
     from dragoman.lab_display import show_finding
 
-    chosen = [find(name) for name in (claims() if every else names or [])]
     with _stoppable("what was measured is kept"):
         for experiment in chosen:
             name = experiment.name()

@@ -95,7 +95,7 @@ class CausalMask(Experiment):
             (middle, "encoder", "Encoder, without mask:\neverything does"),
         ):
             felt = torch.tensor(numbers[key]).float().mean(dim=0)
-            axes.imshow(felt.T, cmap="Blues", vmin=0, vmax=1.3)
+            axes.imshow(felt.T.numpy(), cmap="Blues", vmin=0, vmax=1.3)
             tidy(axes, title, "changed word", "place that changes")
             axes.grid(visible=False)
         for key, colour, label, at, offset, side in (

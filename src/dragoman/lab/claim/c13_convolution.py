@@ -97,7 +97,7 @@ class Convolution(Experiment):
         )
         for axes, (key, title) in zip(figure.subplots(1, 2), panels, strict=True):
             felt = torch.tensor(numbers[key])
-            axes.imshow(felt / felt.max(), cmap="Blues", vmin=0, vmax=1)
+            axes.imshow((felt / felt.max()).numpy(), cmap="Blues", vmin=0, vmax=1)
             tidy(axes, title, "input place", "output place")
             axes.grid(visible=False)
 

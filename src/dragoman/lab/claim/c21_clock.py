@@ -88,7 +88,7 @@ class Clock(Experiment):
         left, right = figure.subplots(1, 2)
         periods = torch.tensor(numbers["periods"][str(_WIDTHS[0])])
         hands = torch.sin(2 * pi * torch.arange(_PLACES) / periods.unsqueeze(1))
-        left.imshow(hands, cmap="RdBu", aspect="auto", vmin=-1, vmax=1)
+        left.imshow(hands.numpy(), cmap="RdBu", aspect="auto", vmin=-1, vmax=1)
         tidy(left, "The hands, from fast to slow", "place", "hand (its sine)")
         left.grid(visible=False)
         right.axhline(0.5, color=GREY, linewidth=0.8, linestyle=":")
