@@ -115,7 +115,7 @@ def _preset(pairs: int) -> tuple[str, str]:
     if pairs < 100_000:
         return "tiny", "the best size for so little text; larger models learn it by heart"
     if pairs < 2_000_000:
-        return "small", "large enough for this much text, and trained in hours on a CPU"
+        return "small", "large enough for this much text; on a CPU it takes days, there take tiny"
     return "base", "the paper's base model; it wants millions of pairs, and a GPU"
 
 
