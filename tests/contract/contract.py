@@ -18,10 +18,12 @@ from torch.nn import functional as F  # noqa: N812  (its usual name)
 from torch.utils._pytree import tree_leaves
 
 from dragoman.model.attention import Attention
+from dragoman.model.build import build_model
 from dragoman.model.encoder_decoder import EncoderDecoder
+from dragoman.model.initialisation import initialise
 from dragoman.model.parts import Reach
 from dragoman.model.transformer import Transformer
-from dragoman.recipe import ModelRecipe
+from dragoman.recipe import ModelRecipe, Recipe
 from small_models import VOCABULARY, Sentences, sentences
 
 ROUNDING = 1e-5
@@ -249,6 +251,59 @@ def check_bfloat16_is_near(model: EncoderDecoder) -> None:
     expected, found = model(*batch), copy.deepcopy(model).to(torch.bfloat16)(*batch)
     error = (found.float() - expected).square().mean() / expected.square().mean()
     assert error.sqrt() < BFLOAT16_ERROR
+
+
+def check_no_buffers(model: EncoderDecoder) -> None:
+    """A buffer would be lost between the meta device and `initialise`."""
+    assert list(model.buffers()) == []
+
+
+def check_training(model: EncoderDecoder) -> None:
+    """Some steps lower the loss by a tenth and more."""
+    model = copy.deepcopy(model).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    batch = some_sentences()
+    losses = []
+    for _ in range(8):
+        loss = loss_of(model(*batch), batch.target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0]
+
+
+PROMISES = (
+    check_gradients_are_finite,
+    check_padding_is_ignored,
+    check_no_peeking,
+    check_cache,
+    check_batch_is_one_by_one,
+    check_fused_is_plain,
+    check_bfloat16,
+    check_bfloat16_is_near,
+    check_no_buffers,
+    check_training,
+)
+"""What every model keeps that is made of parts which can do it: Transformers and their rivals."""
+
+
+def check_first_weights(model: EncoderDecoder, recipe: Recipe) -> None:
+    """Built on the meta device, materialised and initialised, a model is the one built at once."""
+    with torch.device("meta"):
+        empty = build_model(recipe.model, VOCABULARY, VOCABULARY)
+    assert all(weight.is_meta for weight in empty.parameters())
+    empty.to_empty(device="cpu")
+    with torch.no_grad():
+        for weight in empty.parameters():
+            weight.fill_(torch.nan)  # Fresh memory may hold zeros, as a bias should.
+    initialise(empty, recipe.seed)
+    expected, found = model.state_dict(), empty.state_dict()
+    assert found.keys() == expected.keys()
+    for name in expected:
+        assert torch.equal(found[name], expected[name]), name
+    batch = some_sentences()
+    assert torch.equal(empty.eval()(*batch), model(*batch))
 
 
 def check_all(model: Transformer, settings: ModelRecipe) -> None:

@@ -5,7 +5,7 @@ The parts are found by listing their folders, so a new file is tested without be
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -85,33 +85,9 @@ def test_shapes(model: Transformer, recipe: Recipe) -> None:
     contract.check_shapes(model, recipe.model)
 
 
-def test_gradients_are_finite(model: Transformer) -> None:
-    contract.check_gradients_are_finite(model)
-
-
-def test_padding_is_ignored(model: Transformer) -> None:
-    contract.check_padding_is_ignored(model)
-
-
-def test_no_peeking(model: Transformer) -> None:
-    contract.check_no_peeking(model)
-
-
-def test_cache(model: Transformer) -> None:
-    contract.check_cache(model)
-
-
-def test_batch_is_one_by_one(model: Transformer) -> None:
-    contract.check_batch_is_one_by_one(model)
-
-
-def test_fused_is_plain(model: Transformer) -> None:
-    contract.check_fused_is_plain(model)
-
-
-def test_bfloat16(model: Transformer) -> None:
-    contract.check_bfloat16(model)
-    contract.check_bfloat16_is_near(model)
+@pytest.mark.parametrize("promise", contract.PROMISES, ids=lambda each: each.__name__[6:])
+def test_promises(promise: Callable[[Transformer], None], model: Transformer) -> None:
+    promise(model)
 
 
 # Building, weights, training.
@@ -120,23 +96,7 @@ def test_bfloat16(model: Transformer) -> None:
 def test_the_meta_device_and_initialise_give_the_same_weights(
     recipe: Recipe, model: Transformer
 ) -> None:
-    with torch.device("meta"):
-        empty = Transformer(recipe.model, VOCABULARY, VOCABULARY)
-    assert all(weight.is_meta for weight in empty.parameters())
-    empty.to_empty(device="cpu")
-    with torch.no_grad():
-        for weight in empty.parameters():
-            weight.fill_(torch.nan)  # Fresh memory may hold zeros, as a bias should.
-    initialise(empty, recipe.seed)
-    expected, found = model.state_dict(), empty.state_dict()
-    assert found.keys() == expected.keys()
-    for name in expected:
-        assert torch.equal(found[name], expected[name]), name
-
-
-def test_the_model_has_no_buffers(model: Transformer) -> None:
-    # A buffer would be lost between the meta device and `initialise`.
-    assert list(model.buffers()) == []
+    contract.check_first_weights(model, recipe)
 
 
 def test_a_weight_does_not_depend_on_other_parts(model: Transformer) -> None:
@@ -188,21 +148,6 @@ def check_dropout(model: Transformer, without: Transformer) -> None:
         assert torch.equal(model(*batch), expected)
         model.train()
         assert not torch.equal(model(*batch), model(*batch))
-
-
-def test_training_lowers_the_loss(model: Transformer) -> None:
-    model = copy.deepcopy(model).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    batch = contract.some_sentences()
-    losses = []
-    for _ in range(8):
-        loss = contract.loss_of(model(*batch), batch.target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    # Eight steps take a half or more off; a model that cannot learn stays where it was.
-    assert losses[-1] < 0.9 * losses[0]
 
 
 # Similarity: a score belongs to its pair.

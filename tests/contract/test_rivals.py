@@ -5,7 +5,7 @@ The checks are those of every Transformer; what is said of sizes is their own.
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,7 +21,6 @@ from dragoman.model.attention import Attention
 from dragoman.model.build import build_from_recipe, build_model
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.encoder_decoder import EncoderDecoder
-from dragoman.model.initialisation import initialise
 from dragoman.model.record import record
 from dragoman.model.recurrent import Recurrent
 from dragoman.model.transformer import Transformer
@@ -64,33 +63,9 @@ def model(settings: dict[str, Any]) -> EncoderDecoder:
     return small_model(**settings)
 
 
-def test_gradients_are_finite(model: EncoderDecoder) -> None:
-    contract.check_gradients_are_finite(model)
-
-
-def test_padding_is_ignored(model: EncoderDecoder) -> None:
-    contract.check_padding_is_ignored(model)
-
-
-def test_no_peeking(model: EncoderDecoder) -> None:
-    contract.check_no_peeking(model)
-
-
-def test_cache(model: EncoderDecoder) -> None:
-    contract.check_cache(model)
-
-
-def test_batch_is_one_by_one(model: EncoderDecoder) -> None:
-    contract.check_batch_is_one_by_one(model)
-
-
-def test_fused_is_plain(model: EncoderDecoder) -> None:
-    contract.check_fused_is_plain(model)
-
-
-def test_bfloat16(model: EncoderDecoder) -> None:
-    contract.check_bfloat16(model)
-    contract.check_bfloat16_is_near(model)
+@pytest.mark.parametrize("promise", contract.PROMISES, ids=lambda each: each.__name__[6:])
+def test_promises(promise: Callable[[EncoderDecoder], None], model: EncoderDecoder) -> None:
+    promise(model)
 
 
 def test_rows_that_share_a_source(model: EncoderDecoder) -> None:
@@ -119,45 +94,13 @@ def twice(target: Tensor) -> Tensor:
 def test_the_meta_device_and_initialise_give_the_same_weights(
     settings: dict[str, Any], model: EncoderDecoder
 ) -> None:
-    recipe = small_recipe(**settings)
-    with torch.device("meta"):
-        empty = build_model(recipe.model, VOCABULARY, VOCABULARY)
-    assert all(weight.is_meta for weight in empty.parameters())
-    empty.to_empty(device="cpu")
-    with torch.no_grad():
-        for weight in empty.parameters():
-            weight.fill_(torch.nan)
-    initialise(empty, recipe.seed)
-    expected, found = model.state_dict(), empty.state_dict()
-    assert found.keys() == expected.keys()
-    for name in expected:
-        assert torch.equal(found[name], expected[name]), name
-    batch = contract.some_sentences()
-    assert torch.equal(empty.eval()(*batch), model(*batch))
-
-
-def test_the_model_has_no_buffers(model: EncoderDecoder) -> None:
-    assert list(model.buffers()) == []
+    contract.check_first_weights(model, small_recipe(**settings))
 
 
 def test_factors_are_those_of_the_logits(model: EncoderDecoder) -> None:
     batch = contract.some_sentences()
     states, weight = model.factors(*batch)
     contract.assert_close(states @ weight.T, model(*batch))
-
-
-def test_training_lowers_the_loss(model: EncoderDecoder) -> None:
-    model = copy.deepcopy(model).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    batch = contract.some_sentences()
-    losses = []
-    for _ in range(8):
-        loss = contract.loss_of(model(*batch), batch.target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0]
 
 
 @pytest.mark.parametrize("name", RIVALS)

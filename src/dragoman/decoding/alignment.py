@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from dragoman.decoding.engine import Answers
-from dragoman.decoding.search import EncoderDecoder
+from dragoman.decoding.search import Searchable
 from dragoman.model.attention import Attention
 from dragoman.model.record import record
 from dragoman.shapes import Bool, Float, Int, Tensor
@@ -21,7 +21,7 @@ from dragoman.tokenizer.interface import BEGIN
 
 
 def align(
-    model: EncoderDecoder,
+    model: Searchable,
     source: Int[Tensor, "B S"],
     is_real: Bool[Tensor, "B S"],
     answers: Answers,

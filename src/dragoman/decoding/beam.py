@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from dragoman.decoding.engine import Hypothesis
-from dragoman.decoding.search import Candidates, EncoderDecoder, Search, Step
+from dragoman.decoding.search import Candidates, Search, Searchable, Step
 from dragoman.shapes import Bool, Float, Int, Tensor
 
 
@@ -25,7 +25,7 @@ class Beam(Search):
 
     def steps(
         self,
-        model: EncoderDecoder,
+        model: Searchable,
         source: Int[Tensor, "B S"],
         is_real: Bool[Tensor, "B S"],
         prefixes: Sequence[Sequence[int]] = (),

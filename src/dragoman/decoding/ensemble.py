@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from dragoman.decoding.search import EncoderDecoder
+from dragoman.decoding.search import Searchable
 from dragoman.shapes import Bool, Float, Int, Tensor
 
 
@@ -40,7 +40,7 @@ class Caches(NamedTuple):
 class Ensemble:
     """Models whose probabilities are averaged."""
 
-    def __init__(self, models: Sequence[EncoderDecoder]) -> None:
+    def __init__(self, models: Sequence[Searchable]) -> None:
         self.models = tuple(models)
 
     def encode(self, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]) -> Memories:

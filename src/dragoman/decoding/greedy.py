@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from dragoman.decoding.engine import Hypothesis
-from dragoman.decoding.search import EncoderDecoder, Search, Step
+from dragoman.decoding.search import Search, Searchable, Step
 from dragoman.shapes import Bool, Float, Int, Tensor
 
 
@@ -21,7 +21,7 @@ class Greedy(Search):
 
     def steps(
         self,
-        model: EncoderDecoder,
+        model: Searchable,
         source: Int[Tensor, "B S"],
         is_real: Bool[Tensor, "B S"],
         prefixes: Sequence[Sequence[int]] = (),

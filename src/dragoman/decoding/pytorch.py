@@ -18,7 +18,7 @@ from dragoman.decoding.beam import Beam
 from dragoman.decoding.engine import Answers, Engine, Hypothesis
 from dragoman.decoding.greedy import Greedy
 from dragoman.decoding.sample import Sample
-from dragoman.decoding.search import EncoderDecoder, Search
+from dragoman.decoding.search import Search, Searchable
 from dragoman.model.position.learned import Learned
 from dragoman.recipe import DecodingRecipe
 
@@ -32,7 +32,7 @@ class PyTorch(Engine):
     name = "pytorch"
 
     def __init__(
-        self, model: EncoderDecoder, device: torch.device | str = "cpu", *, seed: int = 1
+        self, model: Searchable, device: torch.device | str = "cpu", *, seed: int = 1
     ) -> None:
         self.model = model
         self.device = torch.device(device)

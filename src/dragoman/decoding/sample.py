@@ -18,7 +18,7 @@ import torch
 
 from dragoman.decoding.engine import Answers
 from dragoman.decoding.greedy import Greedy
-from dragoman.decoding.search import EncoderDecoder
+from dragoman.decoding.search import Searchable
 from dragoman.recipe import DecodingRecipe
 from dragoman.shapes import Bool, Float, Int, Tensor
 from dragoman.tokenizer.interface import BEGIN, END, PADDING
@@ -42,7 +42,7 @@ class Sample(Greedy):
 
     def run(
         self,
-        model: EncoderDecoder,
+        model: Searchable,
         source: Int[Tensor, "B S"],
         is_real: Bool[Tensor, "B S"],
         prefixes: Sequence[Sequence[int]] = (),

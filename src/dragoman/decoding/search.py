@@ -21,7 +21,7 @@ from dragoman.tokenizer.interface import BEGIN, END
 
 
 @runtime_checkable
-class EncoderDecoder(Protocol):
+class Searchable(Protocol):
     """What a model must be able to do to be searched.
 
     Memory and cache are values with a method `reorder`, which takes rows in any order: of the
@@ -75,7 +75,7 @@ class Search(ABC):
     @abstractmethod
     def steps(
         self,
-        model: EncoderDecoder,
+        model: Searchable,
         source: Int[Tensor, "B S"],
         is_real: Bool[Tensor, "B S"],
         prefixes: Sequence[Sequence[int]] = (),
@@ -84,7 +84,7 @@ class Search(ABC):
 
     def run(
         self,
-        model: EncoderDecoder,
+        model: Searchable,
         source: Int[Tensor, "B S"],
         is_real: Bool[Tensor, "B S"],
         prefixes: Sequence[Sequence[int]] = (),

@@ -14,7 +14,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from dragoman.data.batch import collate
 from dragoman.decoding.pytorch import PLACES, PyTorch, batches
-from dragoman.decoding.search import EncoderDecoder
+from dragoman.decoding.search import Searchable
 from dragoman.recipe import DecodingRecipe
 from dragoman.tokenizer.interface import Tokenizer
 
@@ -37,7 +37,7 @@ class Development:
     settings: DecodingRecipe
     device: torch.device
 
-    def loss(self, model: EncoderDecoder) -> float:
+    def loss(self, model: Searchable) -> float:
         """The mean of −log p over all target tokens."""
         sources = self.tokenizers[0].encode(self.sources)
         targets = self.tokenizers[1].encode(self.references)
@@ -55,12 +55,12 @@ class Development:
             count += int(is_asked.sum())
         return total / max(count, 1)
 
-    def translate(self, model: EncoderDecoder) -> list[str]:
+    def translate(self, model: Searchable) -> list[str]:
         """Translate the sources, in their order."""
         engine = PyTorch(model, self.device)
         answers = engine.translate(self.tokenizers[0].encode(self.sources), self.settings)
         return self.tokenizers[1].decode([each[0].tokens for each in answers])
 
-    def bleu(self, model: EncoderDecoder) -> float:
+    def bleu(self, model: Searchable) -> float:
         """Translate and compare."""
         return bleu(self.translate(model), self.references)

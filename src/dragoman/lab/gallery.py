@@ -54,9 +54,14 @@ def run(experiment: Experiment, size: Size, seed: int, folder: Path) -> dict[str
     }
     folder.mkdir(parents=True, exist_ok=True)
     draw(experiment, numbers, folder / f"{_stem(name)}.svg")
-    text = json.dumps(told, indent=1, ensure_ascii=False) + "\n"
-    write_text(folder / f"{_stem(name)}.json", text)
+    write_text(folder / f"{_stem(name)}.json", render(told))
     return told
+
+
+def render(told: dict[str, Any]) -> str:
+    """One line for each thing that is told: numbers are for machines, the rest is to be read."""
+    lines = (f" {json.dumps(key)}: {json.dumps(told[key], ensure_ascii=False)}" for key in told)
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def draw(experiment: Experiment, numbers: dict[str, Any], path: Path) -> None:

@@ -141,7 +141,7 @@ class Bout:
 def bout(size: Size) -> Bout:
     """The comparison that several claims look at: whoever asks first lets it run."""
     if size == "quick":
-        budget = Budget(updates=120, tokens=512, vocabulary=800, dropout=0.0, beam=1)
+        budget = Budget(updates=120, tokens=512, vocabulary=800, dropout=0.0, beam=1, validations=2)
         return Bout(lambda seed: demo_text(4_000, 200, seed), budget)
     budget = Budget(updates=1_000, tokens=2_048, vocabulary=4_000, dropout=0.2)
     return Bout(lambda _: multi30k(), budget)

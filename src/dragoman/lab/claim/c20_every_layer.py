@@ -6,32 +6,15 @@ there are models that benefit"                                                  
 
 from __future__ import annotations
 
-from typing import Any
-
 from matplotlib.figure import Figure
 
 from dragoman.lab.chance import interval, seeds
 from dragoman.lab.experiment import Experiment, Judgement, Numbers, Size
+from dragoman.lab.order import TASKS, contests
 from dragoman.lab.style import BLUE, ORANGE, dots, tidy
-from dragoman.lab.task import reversing, shifting
-from dragoman.lab.teaching import (
-    Lesson,
-    accuracies,
-    build,
-    build_reader,
-    contest,
-    steps_until_learned,
-)
+from dragoman.lab.teaching import accuracies, steps_until_learned
 
-_MODEL = {
-    "width": 32,
-    "head_count": 2,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "feed_forward_width": 64,
-}
 _DEPTHS = {"bottom": ("at the bottom", ORANGE), "every_layer": ("at every layer", BLUE)}
-_TASKS = {"shifting": "say the symbol three before", "reversing": "say it backwards"}
 _SLOWER = 0.1
 """To need more than this share of steps more is to be hurt."""
 _WORSE = 0.05
@@ -60,24 +43,14 @@ class EveryLayer(Experiment):
     def measure(self, size: Size, seed: int) -> Numbers:
         """Teach both tasks both ways."""
         is_quick = size == "quick"
-        steps = {"shifting": 280, "reversing": 180} if is_quick else dict.fromkeys(_TASKS, 400)
-        lessons = {task: Lesson(steps[task], batch=32, rate=5e-3) for task in _TASKS}
-        own = seeds(seed, 3 if is_quick else 8)
-        pupils: dict[str, dict[str, Any]] = {
-            depth: _MODEL | {"position_depth": depth} for depth in _DEPTHS
-        }
-        return {
-            "steps": steps,
-            "shifting": contest(
-                pupils, shifting(10, 14, -3), lessons["shifting"], own, build_reader
-            ),
-            "reversing": contest(pupils, reversing(10, 6, 6), lessons["reversing"], own, build),
-        }
+        steps = {"shifting": 280, "reversing": 180} if is_quick else dict.fromkeys(TASKS, 400)
+        pupils = {depth: {"position_depth": depth} for depth in _DEPTHS}
+        return contests(pupils, steps, seeds(seed, 3 if is_quick else 8))
 
     def judge(self, numbers: Numbers) -> Judgement:
         """Compare the two, seed by seed."""
         told, unhurt, helped, hurt = [], [], [], []
-        for task, words in _TASKS.items():
+        for task, words in TASKS.items():
             bottom, every = (numbers[task][depth] for depth in _DEPTHS)
             before = steps_until_learned(bottom, numbers["steps"][task])
             after = steps_until_learned(every, numbers["steps"][task])
@@ -99,7 +72,7 @@ class EveryLayer(Experiment):
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Steps of every seed, with lines between the same seed."""
-        for axes, (task, words) in zip(figure.subplots(1, 2), _TASKS.items(), strict=True):
+        for axes, (task, words) in zip(figure.subplots(1, 2), TASKS.items(), strict=True):
             whole = numbers["steps"][task]
             values = [steps_until_learned(numbers[task][each], whole) for each in _DEPTHS]
             for pair in zip(*values, strict=True):

@@ -6,38 +6,19 @@ qₜ + pₜ, kₜ + pₜ, vₜ + pₜ                       (seed 001, looked at
 
 from __future__ import annotations
 
-from typing import Any
-
 from matplotlib.figure import Figure
 
 from dragoman.lab.chance import interval, seeds
 from dragoman.lab.experiment import Experiment, Judgement, Numbers, Size, Verdict
+from dragoman.lab.order import MODEL, TASKS, contests
 from dragoman.lab.style import BLUE, GREY, ORANGE, tidy
-from dragoman.lab.task import reversing, shifting
-from dragoman.lab.teaching import (
-    CURVE,
-    Lesson,
-    accuracies,
-    build,
-    build_reader,
-    contest,
-    steps_until_learned,
-)
+from dragoman.lab.teaching import CURVE, accuracies, steps_until_learned
 
-_MODEL = {
-    "width": 32,
-    "head_count": 2,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "feed_forward_width": 64,
-    "position_features": 8,
-}
 _ENTRIES = {
     "added": ("added", BLUE),
     "concatenated": ("concatenated", ORANGE),
     "projected": ("to q, k and v", GREY),
 }
-_TASKS = {"shifting": "say the symbol three before", "reversing": "say it backwards"}
 _WORKS = 0.95
 
 
@@ -50,8 +31,8 @@ class Entry(Experiment):
     method = (
         "Two tasks that are nothing but order are learned by models of two layers: a reader says "
         "at each place the symbol three places before, an encoder with its decoder says a "
-        f"sequence backwards. Sinusoids are added to the {_MODEL['width']} features of a word, or "
-        f"take {_MODEL['position_features']} of these for themselves; the full run shows the third "
+        f"sequence backwards. Sinusoids are added to the {MODEL['width']} features of a word, or "
+        f"take {MODEL['position_features']} of these for themselves; the full run shows the third "
         "way of the lectures too, into queries, keys and values."
     )
     criterion = (
@@ -63,27 +44,17 @@ class Entry(Experiment):
     def measure(self, size: Size, seed: int) -> Numbers:
         """Teach both tasks in each way."""
         is_quick = size == "quick"
-        steps = {"shifting": 280, "reversing": 260} if is_quick else dict.fromkeys(_TASKS, 600)
-        lessons = {task: Lesson(steps[task], batch=32, rate=5e-3) for task in _TASKS}
-        own = seeds(seed, 2 if is_quick else 6)
+        steps = {"shifting": 280, "reversing": 260} if is_quick else dict.fromkeys(TASKS, 600)
         entries = list(_ENTRIES)[:2] if is_quick else list(_ENTRIES)
-        pupils: dict[str, dict[str, Any]] = {
-            entry: _MODEL | {"position_entry": entry} for entry in entries
-        }
-        return {
-            "steps": steps,
-            "entries": entries,
-            "shifting": contest(
-                pupils, shifting(10, 14, -3), lessons["shifting"], own, build_reader
-            ),
-            "reversing": contest(pupils, reversing(10, 6, 6), lessons["reversing"], own, build),
-        }
+        pupils = {entry: {"position_entry": entry} for entry in entries}
+        found = contests(pupils, steps, seeds(seed, 2 if is_quick else 6))
+        return {"entries": entries, **found}
 
     def judge(self, numbers: Numbers) -> Judgement:
         """Ask of each way whether it works."""
         told, works = [], {}
         for entry in numbers["entries"]:
-            trials = {task: numbers[task][entry] for task in _TASKS}
+            trials = {task: numbers[task][entry] for task in TASKS}
             ends = [interval(accuracies(each)) for each in trials.values()]
             steps = [
                 interval(steps_until_learned(each, numbers["steps"][task]))[0]
@@ -94,7 +65,7 @@ class Entry(Experiment):
                 f"{_ENTRIES[entry][0]}: {ends[0][0]:.1%} and {ends[1][0]:.1%} without a fault, "
                 f"learned after {steps[0]:.0f} and {steps[1]:.0f} steps"
             )
-        names = " and ".join(f"“{words}”" for words in _TASKS.values())
+        names = " and ".join(f"“{words}”" for words in TASKS.values())
         because = f"On {names}: {'; '.join(told)}."
         count = works["added"] + works["concatenated"]
         verdicts: tuple[Verdict, ...] = ("does not hold here", "holds in part", "holds")
@@ -103,7 +74,7 @@ class Entry(Experiment):
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Curves of every seed."""
         panels = figure.subplots(1, 2, sharey=True)
-        for axes, (task, words) in zip(panels, _TASKS.items(), strict=True):
+        for axes, (task, words) in zip(panels, TASKS.items(), strict=True):
             across = [(each + 0.5) * numbers["steps"][task] / CURVE for each in range(CURVE)]
             for entry in numbers["entries"]:
                 label, colour = _ENTRIES[entry]
