@@ -18,8 +18,10 @@ import dragoman.tokenizer.sentencepiece  # noqa: F401
 if os.environ.get("DRAGOMAN_SHAPES") != "off":
     install_import_hook(["dragoman.model", "dragoman.decoding"], "beartype.beartype")
 
-# Two workers on two cores: more threads than cores only wait for each other.
+# Two workers on two cores: more threads than cores only wait for each other. The commands that
+# tests start read it from their environment.
 torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Machines are shared, so no single example has a deadline; a failure prints how to repeat it.
 hypothesis.settings.register_profile("dragoman", deadline=None, print_blob=True)

@@ -19,7 +19,7 @@ def dragoman(*words, cwd):
         text=True,
         encoding="utf-8",
         cwd=cwd,
-        env=os.environ | {"COLUMNS": "80", "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"COLUMNS": "80"},
     )
 
 

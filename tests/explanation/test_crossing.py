@@ -9,7 +9,6 @@ taken, which is the alignment that the page and `dragoman translate --json` show
 """
 
 import pytest
-import torch
 
 import digits
 from dragoman import Translator, explain
@@ -45,7 +44,6 @@ LEARNING = {
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory):
     folder = tmp_path_factory.mktemp("numbers")
-    torch.set_num_threads(1)
     every = [demo.cardinal(number) for number in range(1000)]
     learned = [each.item() for each in every if demo.part_of(each) == "train"]
     unseen = [each.item() for each in every if demo.part_of(each) == "development"]

@@ -23,7 +23,7 @@ def command(*words, **options):
         capture_output=True,
         text=True,
         encoding="utf-8",
-        env=os.environ | {"COLUMNS": "100", "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"COLUMNS": "100"},
         **options,
     )
 

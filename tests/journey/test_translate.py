@@ -43,7 +43,7 @@ def command(*words, **options):
     return subprocess.run(
         [sys.executable, "-m", "dragoman", *map(str, words)],
         capture_output=True,
-        env=os.environ | {"COLUMNS": "80", "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"COLUMNS": "80"},
         **options,
     )
 

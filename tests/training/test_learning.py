@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -67,7 +66,6 @@ def share_right(run: Path, pairs: list[tuple[str, str]]) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), EVERY_PART)
 def test_every_part_learns_to_say_digits_backwards(tmp_path, kind, name):
-    torch.set_num_threads(1)  # Small matrices, and another test beside this one.
     model, learning = NAIVE if name == "naive" else ({}, {})
     recipe = digits.write(
         tmp_path,
@@ -91,7 +89,6 @@ def test_every_part_learns_to_say_digits_backwards(tmp_path, kind, name):
 @pytest.mark.parametrize("name", RIVALS)
 def test_every_rival_learns_to_say_digits_backwards(tmp_path, name):
     """Also the one that must carry all of them in one state: they are few."""
-    torch.set_num_threads(1)
     steps = {"steps": 400, "validate_every": 400, "save_every": 400}
     depth = {"encoder_layers": 2, "decoder_layers": 2}
     recipe = digits.write(
@@ -116,10 +113,8 @@ def test_the_demo_grammar_is_learned_from_the_command_line(tmp_path):
         ["prepare", str(tmp_path / "recipe.yaml")],
         ["train", str(tmp_path / "recipe.yaml")],
     ):
-        # One thread: two of them wait for each other where another test takes a core.
-        alone = os.environ | {"OMP_NUM_THREADS": "1"}
         typed = [sys.executable, "-m", "dragoman", *command]
-        subprocess.run(typed, check=True, cwd=tmp_path, env=alone)
+        subprocess.run(typed, check=True, cwd=tmp_path)
     sides = [(tmp_path / f"test.{side}").read_text().split("\n")[:-1] for side in ("en", "de")]
     right = share_right(tmp_path / "run", list(zip(*sides, strict=True)))
     print(f"of {len(sides[0])} unseen items right: {right:.4f}")

@@ -22,7 +22,7 @@ from dragoman.durable import sha256
 from dragoman.training.journal import read_journal
 
 SCRIPT = Path(__file__).with_name("train_small.py")
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+_WIDE = {"COLUMNS": "200"}
 _numbers = itertools.count()
 
 
@@ -116,7 +116,7 @@ def _server() -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
-        env=os.environ | _ONE_THREAD,
+        env=os.environ | _WIDE,
     )
 
     @atexit.register
@@ -197,9 +197,7 @@ def real_torchrun(ranks: int, *arguments: str, log: Path) -> Iterator[subprocess
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += [f"--nproc-per-node={ranks}", "-m", "dragoman", "train", *arguments]
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=output, env=os.environ | _ONE_THREAD
-        )
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | _WIDE)
         try:
             yield process
         finally:

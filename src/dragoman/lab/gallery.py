@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,10 @@ _SIGNS = {"holds": "●", "holds in part": "◐", "does not hold here": "○"}
 def run(experiment: Experiment, size: Size, seed: int, folder: Path) -> dict[str, Any]:
     """Run one experiment, write its numbers and its figure, and give what was written."""
     name = experiment.name()
-    start = time.perf_counter()
-    measured = experiment.measure(size, seed)
-    seconds = time.perf_counter() - start
+    with _one_thread():
+        start = time.perf_counter()
+        measured = experiment.measure(size, seed)
+        seconds = time.perf_counter() - start
     numbers = json.loads(json.dumps(measured, allow_nan=False))  # What is judged is what is stored.
     judgement = experiment.judge(numbers)
     told = {
@@ -47,7 +49,6 @@ def run(experiment: Experiment, size: Size, seed: int, folder: Path) -> dict[str
         "size": size,
         "seed": seed,
         "seconds": round(seconds, 1),
-        "threads": torch.get_num_threads(),
         "dragoman": __version__,
         "torch": torch.__version__,
         "numbers": numbers,
@@ -56,6 +57,17 @@ def run(experiment: Experiment, size: Size, seed: int, folder: Path) -> dict[str
     draw(experiment, numbers, folder / f"{_stem(name)}.svg")
     write_text(folder / f"{_stem(name)}.json", render(told))
     return told
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute in one thread: sums in one order everywhere, and small matrices gain by no more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def render(told: dict[str, Any]) -> str:

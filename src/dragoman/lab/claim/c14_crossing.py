@@ -61,12 +61,7 @@ class Crossing(Experiment):
         lengths = [2**power for power in range(4, 12 if is_quick else 13)]
         widths = [64] if is_quick else [64, 256]
         torch.manual_seed(seed)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # Else the time of the process is that of all of them together.
-        try:
-            found = {str(width): _look(width, lengths) for width in widths}
-        finally:
-            torch.set_num_threads(threads)
+        found = {str(width): _look(width, lengths) for width in widths}
         return {"lengths": lengths, "widths": found}
 
     def judge(self, numbers: Numbers) -> Judgement:
