@@ -99,7 +99,7 @@ class Bottleneck(Experiment):
             for row in rows if len(rows) > 1 else ():
                 places[0].plot(numbers["lengths"], row, color=_COLOURS[name], alpha=0.2)
         places[0].set_ylim(0, 1.03)
-        tidy(places[0], "copying symbols", "length of the source", "share of right symbols")
+        tidy(places[0], "Copying symbols", "length of the source", "share of right symbols")
         if "translating" in numbers:
             bins = numbers["translating"]
             for name in _PUPILS:
@@ -107,7 +107,7 @@ class Bottleneck(Experiment):
                     places[1], [each["words"] for each in bins], [each[name] for each in bins], name
                 )
             places[1].set_ylim(bottom=0)
-            tidy(places[1], "translating captions", "words of the source, mean", "BLEU")
+            tidy(places[1], "Translating captions", "words of the source, mean", "BLEU")
         places[0].legend(frameon=False, loc="lower left")
 
 

@@ -112,13 +112,13 @@ class Recency(Experiment):
                 right.plot(places, row, color=colour, alpha=0.2)
         right.set_ylim(0, 1.03)
         right.legend(frameon=False, loc="lower left")
-        tidy(right, "who is said right", "place in the source", "share of right symbols")
+        tidy(right, "Who is said right", "place in the source", "share of right symbols")
         for when, colour in (("before", GREY), ("after", VERMILION)):
             label = f"{when} learning"
             trace.plot(places, _mean(numbers[when]), "o-", color=colour, label=label)
         trace.set_ylim(bottom=0)
         trace.legend(frameon=False, loc="upper left")
-        tidy(trace, "who leaves a trace in the state", "place in the source", "how far it moves")
+        tidy(trace, "Who leaves a trace in the state", "place in the source", "how far it moves")
 
 
 def _ask(

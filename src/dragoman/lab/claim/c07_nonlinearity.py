@@ -119,7 +119,7 @@ class Nonlinearity(Experiment):
         left.set_xscale("log")
         left.set_yticks(range(len(names)), names)
         left.invert_yaxis()
-        tidy(left, "only held weights make it linear", "f(x + y) ≠ f(x) + f(y) by")
+        tidy(left, "Only held weights make it linear", "f(x + y) ≠ f(x) + f(y) by")
         labels = ("with feed-forward", "without", "and weights held")
         for pupil, label, colour, shift in zip(
             _PUPILS, labels, (BLUE, ORANGE, GREEN), (-0.3, 0.0, 0.3), strict=True
@@ -132,7 +132,7 @@ class Nonlinearity(Experiment):
         right.set_ylim(-0.05, 1.05)
         right.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         right.legend(frameon=False, loc="center left")
-        tidy(right, "who learns “if … and … then …”", "layers", "examples without a fault")
+        tidy(right, "Who learns “if … and … then …”", "layers", "examples without a fault")
 
 
 class Held(Reach):

@@ -83,7 +83,7 @@ class Scale(Experiment):
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Three panels over d."""
         panels = (
-            ("spread", "the scores grow …", "standard deviation"),
+            ("spread", "The scores grow …", "standard deviation"),
             ("largest", "… so the softmax saturates …", "largest weight"),
             ("gradient", "… and its gradient dies", "length of the gradient"),
         )

@@ -122,9 +122,9 @@ class Heads(Experiment):
         left.set_ylim(-0.05, 1.05)
         left.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         left.legend(frameon=False, loc="lower right")
-        tidy(left, "two things at once, by one layer", "heads", "examples without a fault")
-        _draw_looks(one, numbers["maps"]["1"], "one head looks")
-        _draw_looks(two, numbers["maps"]["2"], "two heads look")
+        tidy(left, "Two things at once, by one layer", "heads", "examples without a fault")
+        _draw_looks(one, numbers["maps"]["1"], "One head looks")
+        _draw_looks(two, numbers["maps"]["2"], "Two heads look")
 
 
 def _draw_looks(axes: Axes, weights: list[list[float]], title: str) -> None:

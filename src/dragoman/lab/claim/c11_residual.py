@@ -141,7 +141,7 @@ class Residual(Experiment):
         right.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         handles = left.get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
-        tidy(left, "what is left of a gradient at the bottom", "layers", "bottom ÷ top")
+        tidy(left, "What is left of a gradient at the bottom", "layers", "bottom ÷ top")
         tidy(right, "… and of what tells places apart", "layers", "differences left")
 
 

@@ -114,11 +114,11 @@ class Norm(Experiment):
             dots(right, place, values, interval(values), colour)
         left.set_ylim(0, 3.5)  # Without norms, the first guesses are far above.
         left.legend(frameon=False)
-        tidy(left, "loss while learning, at each one's best rate", "steps", "nats a symbol")
+        tidy(left, "Loss while learning, at each one's best rate", "steps", "nats a symbol")
         right.set_xticks(range(len(_PUPILS)), ["after", "before", "none"])
         right.set_xlim(-0.5, len(_PUPILS) - 0.4)
         right.set_ylim(bottom=0)
-        tidy(right, "steps until learned", "norm")
+        tidy(right, "Steps until learned", "norm")
 
 
 def _pupil(pupil: str, task: Task, seed: int) -> Reader:

@@ -121,7 +121,7 @@ class Depth(Experiment):
         axes.set_ylim(-0.05, 1.05)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
-        tidy(axes, "who still learns when layers are added", "layers", "without a fault")
+        tidy(axes, "Who still learns when layers are added", "layers", "without a fault")
 
 
 class RecurrentReader(nn.Module):

@@ -101,6 +101,6 @@ class Table(Experiment):
         score.set_yticks(range(len(numbers)), [LABELS[name] for name in numbers])
         score.invert_yaxis()
         score.set_xlim(0, 1.9 * max(each["high"] for each in numbers.values()) + 1e-9)
-        tidy(score, "what they reach, and what it took", "BLEU of the test text, 95 % interval")
+        tidy(score, "What they reach, and what it took", "BLEU of the test text, 95 % interval")
         score.grid(visible=False)
-        tidy(curve, "on the way", "updates", "BLEU of the development text")
+        tidy(curve, "On the way", "updates", "BLEU of the development text")

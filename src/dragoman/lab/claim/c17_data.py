@@ -94,7 +94,7 @@ class Data(Experiment):
         axes.legend(frameon=False, loc="upper left")
         tidy(
             axes,
-            "who learns from how much text (shaded: 95 % interval)",
+            "Who learns from how much text (shaded: 95 % interval)",
             "pairs to learn from",
             "BLEU",
         )

@@ -92,8 +92,8 @@ class Vocabulary(Experiment):
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Three measures, three bars each."""
         panels = (
-            ("unknown", "words that are unknown", "{:.1%}"),
-            ("tokens", "tokens of a sentence", "{:.0f}"),
+            ("unknown", "Words that are unknown", "{:.1%}"),
+            ("tokens", "Tokens of a sentence", "{:.0f}"),
             ("bleu", "BLEU", "{:.1f}"),
         )
         names = [_LABELS[kind] for kind in numbers]

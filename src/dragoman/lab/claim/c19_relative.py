@@ -126,7 +126,7 @@ class Relative(Experiment):
         axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
-        title = "a phrase, taught at some places and asked for at all"
+        title = "A phrase, taught at some places and asked for at all"
         tidy(axes, title, "place where the phrase begins", "without a fault")
 
 

@@ -92,8 +92,8 @@ class Similarities(Experiment):
             dots(right, place, cost, interval(cost), colour)
         left.set_ylim(bottom=0)
         left.legend(frameon=False)
-        tidy(left, "loss while learning to look at two places", "steps", "nats a symbol")
+        tidy(left, "Loss while learning to look at two places", "steps", "nats a symbol")
         labels = [name.replace("_", "\n").replace(" × ", "\n× ") for name in numbers["trials"]]
         right.set_xticks(range(len(labels)), labels, fontsize=7)
         right.set_ylim(0, 1.15 * right.get_ylim()[1])
-        tidy(right, "what a step costs", "", "milliseconds of one core")
+        tidy(right, "What a step costs", "", "milliseconds of one core")

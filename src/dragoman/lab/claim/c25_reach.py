@@ -114,7 +114,7 @@ class Reaches(Experiment):
         left.set_ylim(-0.18, 1.05)
         left.set_yticks([0, 0.5, 1])
         left.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        tidy(left, "who learns to look where", "", "examples without a fault")
+        tidy(left, "Who learns to look where", "", "examples without a fault")
         for row, distance in enumerate(_AWAY):
             for column, name in enumerate(_REACHES):
                 axes = figure.add_subplot(grid[row, column + 1])

@@ -101,9 +101,9 @@ class KindsOfHeads(Experiment):
         quality.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         time.set_ylim(0, 1.15 * time.get_ylim()[1])
         for axes, title, up in (
-            (quality, "who learns it", "examples without a fault"),
-            (size, "how many weights", "parameters of the reader"),
-            (time, "what a step costs", "milliseconds a step, one core"),
+            (quality, "Who learns it", "examples without a fault"),
+            (size, "How many weights", "parameters of the reader"),
+            (time, "What a step costs", "milliseconds a step, one core"),
         ):
             axes.set_xticks(range(len(_KINDS)), list(_KINDS), fontsize=8, rotation=25)
             axes.set_xlim(-0.6, len(_KINDS) - 0.4)
