@@ -15,5 +15,7 @@ def show_finding(told: dict[str, Any]) -> None:
     console = Console(highlight=False)
     console.print(f"[bold]{told['claim']}[/]  {told['says']}", soft_wrap=False)
     style = _STYLES[told["verdict"]]
-    words = f"[{style}]{told['verdict']}[/]. {told['because']} ({told['seconds']:.0f} s)"
+    is_doubtful = told["size"] == "quick" and not told["is_certain"]
+    doubt = "quick, so perhaps by chance; " if is_doubtful else ""
+    words = f"[{style}]{told['verdict']}[/]. {told['because']} ({doubt}{told['seconds']:.0f} s)"
     console.print(Padding(words, (0, 0, 1, 4)))

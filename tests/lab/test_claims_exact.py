@@ -12,15 +12,17 @@ import pytest
 import torch
 
 from dragoman.lab.claim.c03_distance import Distance
-from dragoman.lab.claim.c04_parallel import Parallel, _longest
+from dragoman.lab.claim.c04_parallel import Parallel
 from dragoman.lab.claim.c05_order import Order
 from dragoman.lab.claim.c06_extrapolation import _ASKED, _LONGEST, Extrapolation, _refuses
 from dragoman.lab.claim.c08_causal_mask import CausalMask
+from dragoman.lab.claim.c09_scale import Scale
 from dragoman.lab.claim.c13_convolution import Convolution
 from dragoman.lab.claim.c14_crossing import Crossing, _crossing, _flops, _pair
 from dragoman.lab.claim.c21_clock import Clock
 from dragoman.lab.claim.c22_places import Places
 from dragoman.lab.experiment import Experiment
+from dragoman.lab.graph import longest, shortest
 from dragoman.lab.task import shifting
 from dragoman.lab.teaching import build_reader
 
@@ -45,20 +47,21 @@ def test_what_is_certain_ends_so(experiment: type[Experiment], verdict: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("steps", "layers", "verdict"),
+    ("recurrence", "attention", "verdict"),
     [
-        ([2, 4, 8], [1, 1, 1], HOLDS),
-        ([2, 4, 8], [1, 2, 3], IN_PART),
-        ([2, 3, 4], [1, 1, 1], IN_PART),
-        ([2, 3, 4], [1, 1, 2], NOT),
+        ([6, 10, 18], [9, 9, 9], HOLDS),
+        ([6, 8, 12], [9, 9, 9], HOLDS),
+        ([6, 10, 18], [9, 11, 13], IN_PART),
+        ([6, 7, 8], [9, 9, 9], IN_PART),  # As through ever wider windows.
+        ([6, 7, 8], [9, 9, 10], NOT),
     ],
 )
-def test_distance(steps: list[int], layers: list[int], verdict: str) -> None:
+def test_distance(recurrence: list[int], attention: list[int], verdict: str) -> None:
     felt = {"recurrence": [0.1, 0.9], "attention": [0.5, 0.5]}
     numbers = {
         "lengths": [2, 4, 8],
-        "steps": steps,
-        "layers": layers,
+        "recurrence": recurrence,
+        "attention": attention,
         "words": 2,
         "lesson_steps": 5,
         "before": felt,
@@ -66,6 +69,37 @@ def test_distance(steps: list[int], layers: list[int], verdict: str) -> None:
         "right": {"recurrence": 0.5, "attention": 1.0},
     }
     assert Distance().judge(numbers).verdict == verdict
+
+
+def test_the_shortest_way_is_the_shortest() -> None:
+    x, y = torch.ones((), requires_grad=True), torch.ones((), requires_grad=True)
+    together = x.sin().cos().tanh() + x.exp() + y
+    # The two sums and exp; of y, one sum.
+    assert shortest(together, x) == 3
+    assert shortest(together, y) == 1
+
+
+@pytest.mark.parametrize(
+    ("spread", "dot", "scaled", "verdict"),
+    [
+        (32.0, 1e-6, 1.0, HOLDS),
+        (32.0, 0.9, 1.0, IN_PART),  # They grow, and nothing dies of it.
+        (32.0, 1e-6, 1e-6, IN_PART),  # √d mends nothing.
+        (2.0, 1e-6, 1.0, NOT),
+    ],
+)
+def test_scale(spread: float, dot: float, scaled: float, verdict: str) -> None:
+    sizes = [4, 1024]
+
+    def rows(spreads: list[float], gradient: float) -> list[dict[str, float]]:
+        kept = [1.0, gradient]
+        return [
+            {"spread": a, "gradient": b, "largest": 0.5} for a, b in zip(spreads, kept, strict=True)
+        ]
+
+    numbers = {"sizes": sizes, "dot": rows([2.0, spread], dot)}
+    numbers["scaled_dot"] = rows([1.0, 1.0], scaled)
+    assert Scale().judge(numbers).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -88,10 +122,7 @@ def test_the_longest_chain_is_the_longest() -> None:
     x = torch.ones((), requires_grad=True)
     short = x.exp()
     long = x.sin().cos().tanh()
-    last = (short + long).grad_fn
-    assert last is not None
-    # The sum, tanh, cos, sin, and the leaf where gradients gather.
-    assert _longest(last) == 5
+    assert longest(short + long) == 4  # The sum, tanh, cos and sin.
 
 
 @pytest.mark.parametrize(

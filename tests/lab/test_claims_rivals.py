@@ -39,6 +39,7 @@ def copied(forgetful, attentive):
 def translated(short, long, luck=0.001):
     bins = [
         {"words": words, FORGETFUL: score, RECURRENT: 30.0, TRANSFORMER: 32.0, "luck": luck}
+        | {"margins": {FORGETFUL: 1.0, RECURRENT: 1.0, TRANSFORMER: 1.0}}
         for words, score in ((8, short), (18, long))
     ]
     return {"translating": bins}
@@ -57,6 +58,7 @@ FALLS, STAYS = copied([0.5, 0.52, 0.48], [0.97]), copied([0.9], [0.99])
         (FALLS | translated(28.0, 15.0), HOLDS),
         (FALLS | translated(15.0, 15.0), IN_PART),  # As bad in short sentences.
         (FALLS | translated(28.0, 15.0, luck=0.2), IN_PART),
+        (FALLS | translated(16.0, 15.0), IN_PART),  # Within the margin.
         (STAYS | translated(28.0, 15.0), IN_PART),
         (STAYS | translated(28.0, 31.0), NOT),
     ],
@@ -68,25 +70,30 @@ def test_the_bottleneck_is_judged_by_its_criterion(numbers, expected):
 # C2
 
 
-def remembered(first, last, trace, transformer=0.0):
-    row = [first] * 3 + [0.6] * 6 + [last] * 3
+def remembered(first, middle, last, trace, transformer=0.0):
+    row = [first] * 3 + [middle] * 6 + [last] * 3
     even = [0.9 - transformer] * 3 + [0.9] * 9
-    traces = [1.0] * 9 + [trace] * 3
+    rows = {FORGETFUL: [row, row], TRANSFORMER: [even, even]}
     return {
-        "right": {FORGETFUL: [row, row], TRANSFORMER: [even, even]},
+        "orders": {name: {"forwards": each, "backwards": each} for name, each in rows.items()},
         "before": [[0.5] * 9 + [2.0] * 3],
-        "after": [traces],
+        "after": [[1.0] * 9 + [each] * 3 for each in trace],
     }
+
+
+SURE, UNSURE, NONE = (1.5, 1.5), (0.5, 2.5), (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [
-        (remembered(0.6, 0.8, 1.5), HOLDS),
-        (remembered(0.6, 0.8, 1.0), IN_PART),
-        (remembered(0.8, 0.6, 1.5), IN_PART),
-        (remembered(0.8, 0.8, 1.0), NOT),
-        (remembered(0.6, 0.8, 1.0, transformer=0.15), NOT),  # It suffers as much.
+        (remembered(0.6, 0.7, 0.8, SURE), HOLDS),
+        (remembered(0.6, 0.7, 0.8, UNSURE), IN_PART),
+        (remembered(0.6, 0.7, 0.8, NONE), IN_PART),
+        (remembered(0.7, 0.7, 0.8, SURE), IN_PART),  # Only the last ones stand out.
+        (remembered(0.8, 0.7, 0.6, SURE), IN_PART),
+        (remembered(0.8, 0.8, 0.8, NONE), NOT),
+        (remembered(0.7, 0.6, 0.8, NONE, transformer=0.15), NOT),  # It suffers as much.
     ],
 )
 def test_recency_is_judged_by_its_criterion(numbers, expected):

@@ -98,9 +98,17 @@ def test_c7_held_weights_ignore_scores() -> None:
     assert torch.equal(Held(weights)(scores, mask), weights.expand(2, 1, 3, 3))
 
 
-def _c10(places: tuple[Any, Any], kinds: tuple[Any, Any]) -> dict[str, Any]:
+def _c10(
+    places: tuple[Any, Any], kinds: tuple[Any, Any], reached: tuple[int, int] = (100, 100)
+) -> dict[str, Any]:
     tasks = {"places": places, "kinds": kinds}
-    told = {name: {"1": _trials(*one), "2": _trials(*two)} for name, (one, two) in tasks.items()}
+    told = {
+        name: {
+            str(heads): _trials(*shares, reached=steps)
+            for heads, shares, steps in zip((1, 2), both, reached, strict=True)
+        }
+        for name, both in tasks.items()
+    }
     return {"heads": [1, 2], "steps": {"places": 450, "kinds": 250}, **told}
 
 
@@ -110,18 +118,22 @@ def _c10(places: tuple[Any, Any], kinds: tuple[Any, Any]) -> dict[str, Any]:
         (_c10((BAD, GOOD), (BAD, GOOD)), "holds"),
         (_c10((BAD, GOOD), (GOOD, GOOD)), "holds in part"),
         (_c10((GOOD, GOOD), (GOOD, GOOD)), "does not hold here"),
+        (_c10((GOOD, GOOD), (GOOD, GOOD), reached=(200, 100)), "holds in part"),
+        (_c10((GOOD, GOOD), (GOOD, GOOD), reached=(100, 200)), "does not hold here"),
         (_c10((GOOD, BAD), (GOOD, BAD)), "does not hold here"),
         # A gain in the mean that seeds do not agree on is no gain.
         (_c10(((0.0, 0.9, 0.5), (1.0, 0.4, 0.9)), (GOOD, GOOD)), "does not hold here"),
     ],
 )
-def test_c10_asks_for_a_sure_gain_on_both_tasks(numbers: dict[str, Any], verdict: str) -> None:
+def test_c10_asks_for_a_sure_gain_in_right_answers_or_steps(
+    numbers: dict[str, Any], verdict: str
+) -> None:
     assert _verdict("C10", numbers) == verdict
 
 
-def _c11(post: float, plain: float, plain_norm: float) -> dict[str, Any]:
+def _c11(post: float, plain: float, plain_norm: float, residual: float = 1.0) -> dict[str, Any]:
     last = {
-        "residual": 1.0,
+        "residual": residual,
         "residual_post": post,
         "residual_pre": 1.0,
         "plain": plain,
@@ -137,7 +149,8 @@ def _c11(post: float, plain: float, plain_norm: float) -> dict[str, Any]:
         (_c11(1.0, 1e-5, 1e-4), "holds"),
         (_c11(1.0, 1e5, 1e4), "holds"),
         (_c11(1.0, 1e-5, 1.0), "holds in part"),
-        (_c11(1e-5, 1e-5, 1e-5), "does not hold here"),
+        (_c11(1.0, 1e-5, 1.0, residual=1e5), "does not hold here"),  # Too small, then too large.
+        (_c11(1e-5, 1e-5, 1e-5, residual=1e-5), "does not hold here"),
         (_c11(1.0, 1.0, 1.0), "does not hold here"),
     ],
 )
@@ -265,6 +278,7 @@ def _c20(
 ) -> dict[str, Any]:
     return {
         "steps": {"shifting": 400, "reversing": 400},
+        "without": {"shifting": 0.1, "reversing": 0.0},
         **{
             task: {
                 "bottom": _trials(*GOOD, reached=bottom),
@@ -298,11 +312,13 @@ def test_c20_is_in_part_when_one_task_leaves_it_open() -> None:
     assert _verdict("C20", numbers) == "holds in part"
 
 
-def _c23(added: Any, concatenated: Any, projected: Any = BAD) -> dict[str, Any]:
+def _c23(added: Any, concatenated: Any, projected: Any = BAD, floor: float = 0.1) -> dict[str, Any]:
     entries = {"added": added, "concatenated": concatenated, "projected": projected}
     trials = {entry: _trials(*shares) for entry, shares in entries.items()}
     steps = {"shifting": 600, "reversing": 600}
-    return {"steps": steps, "entries": list(entries), "shifting": trials, "reversing": trials}
+    without = {"shifting": floor, "reversing": 0.0}
+    told = {"steps": steps, "entries": list(entries), "without": without}
+    return told | {"shifting": trials, "reversing": trials}
 
 
 SURE = (0.998, 1.0, 0.999)
@@ -315,6 +331,7 @@ SURE = (0.998, 1.0, 0.999)
         (_c23(SURE, BAD), "holds in part"),
         (_c23((0.9, 1.0, 1.0), SURE), "holds in part"),
         (_c23(BAD, BAD, SURE), "does not hold here"),
+        (_c23(SURE, SURE, floor=0.9), "does not hold here"),  # Places were not needed.
     ],
 )
 def test_c23_asks_of_each_way_whether_it_works(numbers: dict[str, Any], verdict: str) -> None:

@@ -31,7 +31,7 @@ SAID_IN = {
 """Which lecture notes make which claim."""
 
 CERTAIN = dict.fromkeys(("C3", "C4", "C5", "C8", "C9", "C13", "C22"), "holds") | {
-    "C11": "holds in part",  # A chain with norms alone is steady too.
+    "C11": "does not hold here",  # Norms alone are as steady; without norms, sums explode.
     "C21": "holds in part",  # Halves can be read; even and odd cannot.
 }
 """How claims end that chance does not decide."""
@@ -144,7 +144,12 @@ def test_a_committed_verdict_follows_from_its_numbers(path, tmp_path):
     assert told["criterion"] == experiment.criterion, (
         "tried by a criterion of its own; run it again"
     )
-    assert told["says"] == experiment.claim
+    for key, said in (
+        ("says", experiment.claim),
+        ("title", experiment.title),
+        ("method", experiment.method),
+    ):
+        assert told[key] == said
     assert path.with_suffix(".svg").exists()
 
 

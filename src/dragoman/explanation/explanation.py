@@ -23,7 +23,7 @@ class Word:
 
     token: str
     probability: float
-    """Given the source and the tokens before it, as the search saw it."""
+    """Given the source and the tokens before it: the model's own, before any temperature."""
     alternatives: tuple[tuple[str, float], ...]
     """The likeliest other tokens for this place, with their probabilities."""
 

@@ -599,7 +599,7 @@ function answerPath() {
 function drawSearch() {
   const words = byId("search-words");
   if (!steps.length) {
-    words.textContent = `The tokens were drawn by chance (decoding.search: ${search.name}), each as often as it is likely; no beginnings were compared, so there is no search to replay.`;
+    words.textContent = `The tokens were drawn by chance (decoding.search: ${search.name}), from probabilities that temperature and cuts of the recipe may have changed; those shown are the model's own. No beginnings were compared, so there is no search to replay.`;
     return;
   }
   words.textContent = search.width > 1

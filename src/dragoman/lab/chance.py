@@ -22,11 +22,3 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
         return middle, middle, middle
     reach = _STUDENT[min(len(values), max(_STUDENT))] * stdev(values) / sqrt(len(values))
     return middle, middle - reach, middle + reach
-
-
-def share_interval(share: float, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share that was found among so many (Wilson, 1927)."""
-    z = 1.96
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    reach = z / (1 + z * z / count) * sqrt(share * (1 - share) / count + z * z / (4 * count**2))
-    return max(0.0, middle - reach), min(1.0, middle + reach)

@@ -46,6 +46,7 @@ def run(experiment: Experiment, size: Size, seed: int, folder: Path) -> dict[str
         "criterion": experiment.criterion,
         "verdict": judgement.verdict,
         "because": judgement.because,
+        "is_certain": experiment.is_certain,
         "size": size,
         "seed": seed,
         "seconds": round(seconds, 1),
@@ -94,16 +95,18 @@ def write_page(folder: Path) -> Path:
         "# The lectures' claims, tried",
         "",
         "Each claim is one file in `src/dragoman/lab/claim/`. Its criterion can fail, and a test "
-        "shows with other numbers that it would. Made by `dragoman lab run --all --full --output "
-        "docs/lab`; run one of them yourself with `dragoman lab run C9`.",
+        "shows with other numbers that it would. A quick run is short and knows few seeds: what it "
+        "finds may be chance. Time is what this run took; translators that another claim had "
+        "trained before are not trained again.",
         "",
-        "| | claim | verdict | run | seconds |",
-        "|---|---|---|---|---|",
+        "| claim | verdict | run with | seconds |",
+        "|---|---|---|---|",
     ]
     for told in found:
         link = f"[{told['claim']} {told['title']}](#{_anchor(told)})"
         verdict = f"{_SIGNS[told['verdict']]} {told['verdict']}"
-        lines.append(f"| | {link} | {verdict} | {told['size']} | {told['seconds']:.0f} |")
+        typed = f"`lab run {told['claim']} --{told['size']} --seed {told['seed']}`"
+        lines.append(f"| {link} | {verdict} | {typed} | {told['seconds']:.0f} |")
     for told in found:
         lines += ["", *_section(told)]
     path = folder / _PAGE

@@ -6,7 +6,7 @@ claims that ask for the same run share it:
 
     FOLDER/TEXT/recipe.yaml     where the text is; all else is said on top of it
     FOLDER/TEXT/TOKENIZER/      the text, cut in one way
-    FOLDER/TEXT/RUN/            a run, named by everything that decides it, and found.json
+    FOLDER/TEXT/RUN/            a run, named by recipe and code, which decide it, and found.json
 
 FOLDER is `lab-runs`, or what the environment calls DRAGOMAN_LAB; it may be removed at any time.
 """
@@ -19,11 +19,12 @@ import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
-from dragoman import __version__
+import dragoman
 from dragoman.artifact import CARD, read_artifact
 from dragoman.corpus import demo
 from dragoman.durable import write_text
@@ -44,6 +45,8 @@ Pairs = tuple[tuple[str, str], ...]
 _SOURCE, _TARGET = "en", "de"
 _MULTI30K = {"train": "train", "development": "val", "test": "test_2016_flickr"}
 _FOUND = "found.json"
+_MAKERS = ("corpus", "data", "decoding", "model", "tokenizer", "training")
+"""The folders of the package whose code decides what a run becomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,7 @@ def make(text: Text, settings: Sequence[str], seed: int) -> Trained:
     prepared, _ = prepare_text(text, settings)
     recipe = _recipe(text)
     overrides = [*settings, f"seed={seed}", f"corpus.folder={prepared.name}"]
-    decides = dump_recipe(load_recipe(recipe, overrides)) + __version__
+    decides = dump_recipe(load_recipe(recipe, overrides)) + _code()
     run = recipe.parent / f"run-{sha256(decides.encode()).hexdigest()[:12]}"
     found = run / _FOUND
     if not found.exists():
@@ -164,10 +167,20 @@ def make(text: Text, settings: Sequence[str], seed: int) -> Trained:
     return Trained(**json.loads(found.read_text(encoding="utf-8")))
 
 
-def luck(
+class Compared(NamedTuple):
+    """BLEU of one system, and what chance has to do with it."""
+
+    bleu: float
+    margin: float
+    """Half the width of its 95 % interval."""
+    luck: float
+    """How likely so large a difference from the first system is luck."""
+
+
+def compare_all(
     text: Text, systems: Mapping[str, Trained], rows: Iterable[int] | None = None
-) -> dict[str, tuple[float, float]]:
-    """BLEU of each, and how likely so large a difference from the first of them is luck.
+) -> dict[str, Compared]:
+    """Compare systems with the first of them.
 
     By a paired bootstrap over the sentences of the test text, or over some of them; the first is
     not compared with itself, and its luck is 1.
@@ -177,10 +190,22 @@ def luck(
     references = [text.test[row][1] for row in chosen]
     found = compare(said, [references], papers=text.is_tokenised)
     return {
-        each.system: (each.score.value, 1.0 if each.p_value is None else each.p_value)
+        each.system: Compared(
+            each.score.value,
+            each.score.margin or 0.0,
+            1.0 if each.p_value is None else each.p_value,
+        )
         for each in found
         if each.score.name == text.bleu
     }
+
+
+@cache
+def _code() -> str:
+    """A digest of all code by which a translator is made: other code makes another."""
+    package = Path(dragoman.__file__).parent
+    files = (file for name in _MAKERS for file in sorted((package / name).rglob("*.py")))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _judge(text: Text, run: Path) -> Trained:

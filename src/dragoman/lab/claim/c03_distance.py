@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from dragoman.lab.experiment import Experiment, Judgement, Numbers, Size
+from dragoman.lab.graph import longest, shortest
 from dragoman.lab.style import BLUE, ORANGE, tidy
 from dragoman.lab.task import Task
 from dragoman.lab.teaching import SMALL, Lesson, accuracy, build, teach
@@ -47,17 +49,20 @@ class Distance(Experiment):
     )
     lectures = ("001", "004")
     method = (
-        "An LSTM reads words one after the other. After each step: has its state a gradient with "
-        "respect to both the first and the last word? The same is asked of encoder layers, "
-        "one above the other, at every place. The first step, or layer, at which the "
-        "two words meet is counted for sentences of growing length (64 bits, so that no gradient "
-        "is lost to rounding). Beside it, what the lecture says follows from it: two translators, "
-        "an LSTM whose decoder knows only how the source ended and a Transformer, learn to name "
-        "the first word of a sentence; how strongly do they feel each word, before and after?"
+        "An LSTM reads words one after the other; after each, has its state a gradient with "
+        "respect to both the first and the last word? The same is asked of encoder layers, one "
+        "above the other, at every place (64 bits, so that no gradient is lost to rounding). For "
+        "sentences of growing length, the operations up to where the two words first meet are "
+        "counted in PyTorch's own graph: for recurrence those on the shortest way from the first "
+        "word, for attention those on the longest way there is. Beside it, what the lecture says "
+        "follows from it: two translators, an LSTM whose decoder knows only how the source ended "
+        "and a Transformer, learn to name the first word of a sentence; how strongly do they feel "
+        "each word, before and after?"
     )
     criterion = (
-        "Holds if the recurrent network needs exactly as many steps as the sentence has words, and "
-        "attention one layer, for every length. In part if only one of the two is so."
+        "Holds if each further word makes the shortest way through the recurrent network longer by "
+        "at least one operation, and the way through attention is as long for every length. In "
+        "part if only one of the two is so."
     )
     is_certain = True
 
@@ -76,8 +81,8 @@ class Distance(Experiment):
             right[name] = accuracy(model, task, seed)
         return {
             "lengths": lengths,
-            "steps": [_steps(each, seed) for each in lengths],
-            "layers": [_layers(each, seed) for each in lengths],
+            "recurrence": [_by_recurrence(each, seed) for each in lengths],
+            "attention": [_by_attention(each, seed) for each in lengths],
             "words": length,
             "lesson_steps": lesson.steps,
             "before": before,
@@ -87,18 +92,21 @@ class Distance(Experiment):
 
     def judge(self, numbers: Numbers) -> Judgement:
         """Compare the counts with the lengths; chance has no say in them."""
-        is_linear = numbers["steps"] == numbers["lengths"]
-        is_one = set(numbers["layers"]) == {1}
+        lengths, ways = numbers["lengths"], numbers["recurrence"]
+        pairs = pairwise(zip(lengths, ways, strict=True))
+        is_linear = all(way - before >= n - m for (m, before), (n, way) in pairs)
+        is_one = len(set(numbers["attention"])) == 1
         first = {name: felt[0] / felt[-1] for name, felt in numbers["before"].items()}
         right = numbers["right"]
         because = (
-            f"The first and the last of {numbers['lengths'][-1]} words meet after "
-            f"{numbers['steps'][-1]} steps of recurrence and {numbers['layers'][-1]} layer of "
-            f"attention. Before learning, the first of {numbers['words']} words is felt "
-            f"{first['recurrence']:.2g} times as strongly as the last by the recurrent translator, "
-            f"{first['attention']:.2g} times by the Transformer; after {numbers['lesson_steps']} "
-            f"updates, they name it rightly in {right['recurrence']:.0%} and "
-            f"{right['attention']:.0%} of cases."
+            f"Until the first of {lengths[0]} words has met the last it takes at least {ways[0]} "
+            f"operations of recurrence, of {lengths[-1]} words {ways[-1]}; by attention at most "
+            f"{numbers['attention'][0]} and {numbers['attention'][-1]}. Before learning, the first "
+            f"of {numbers['words']} words is felt {first['recurrence']:.2g} times as strongly as "
+            f"the last by the recurrent translator, {first['attention']:.2g} times by the "
+            f"Transformer; after {numbers['lesson_steps']} updates, they name it rightly in "
+            f"{right['recurrence']:.0%} and {right['attention']:.0%} of cases (guessing: "
+            f"{1 / _SYMBOLS:.0%}; one seed, one rate)."
         )
         if is_linear and is_one:
             return Judgement("holds", because)
@@ -109,28 +117,32 @@ class Distance(Experiment):
         left, right = figure.subplots(1, 2)
         colours = {"recurrence": ORANGE, "attention": BLUE}
         lengths = numbers["lengths"]
-        left.loglog(lengths, numbers["steps"], "o-", color=ORANGE)
-        left.loglog(lengths, numbers["layers"], "o-", color=BLUE)
+        left.loglog(lengths, numbers["recurrence"], "o-", color=ORANGE)
+        left.loglog(lengths, numbers["attention"], "o-", color=BLUE)
         left.annotate(
-            "steps of recurrence",
-            (lengths[-2], numbers["steps"][-2]),
+            "by recurrence",
+            (lengths[-2], numbers["recurrence"][-2]),
             xytext=(-6, 4),
             textcoords="offset points",
             ha="right",
             color=ORANGE,
         )
         left.annotate(
-            "layers of attention",
-            (lengths[-2], 1),
-            xytext=(0, 6),
+            "by attention",
+            (lengths[-2], numbers["attention"][-2]),
+            xytext=(0, -12),
             textcoords="offset points",
             ha="right",
             color=BLUE,
         )
         left.set_xticks(lengths, [str(each) for each in lengths])
-        left.set_yticks([1, *lengths], [str(each) for each in (1, *lengths)])
         left.minorticks_off()
-        tidy(left, "The first word meets the last after …", "words in the sentence")
+        tidy(
+            left,
+            "Until the first word meets the last",
+            "words in the sentence",
+            "operations",
+        )
         for name, colour in colours.items():
             for when, line in (("before", ":"), ("after", "-")):
                 felt = numbers[when][name]
@@ -167,21 +179,21 @@ def _words(length: int, seed: int) -> list[Float[Tensor, "1 1 M"]]:
     return [word.requires_grad_() for word in drawn.unbind()]
 
 
-def _steps(length: int, seed: int) -> int:
-    """After how many steps the state of an LSTM depends on the first word and on the last."""
+def _by_recurrence(length: int, seed: int) -> int:
+    """Operations, at least, from the first word to the state of an LSTM that knows the last."""
     torch.manual_seed(seed)
     layer = RecurrentLayer("lstm", _WIDTH, _WIDTH).double()
     words = _words(length, seed)
     state: State | None = None
-    for step, word in enumerate(words, start=1):
+    for word in words:
         read, state = layer(word, state)
         if _have_met(read, words):
-            return step
+            return shortest(read, words[0])
     raise AssertionError("an LSTM that has read all words knows of all of them")
 
 
-def _layers(length: int, seed: int) -> int:
-    """In which layer some place first depends on the first word and on the last."""
+def _by_attention(length: int, seed: int) -> int:
+    """Operations, at most, to the first state of a stack of encoder layers that knows both."""
     blueprint = draw_blueprint(ModelRecipe.model_validate(dict(SMALL)))
     words = _words(length, seed)
     x, mask = torch.cat(words, dim=1), torch.ones(1, 1, 1, length, dtype=torch.bool)
@@ -189,8 +201,9 @@ def _layers(length: int, seed: int) -> int:
         layer = EncoderLayer(blueprint).double()
         initialise(layer, seed + height)
         x = layer(x, mask, Position(blueprint.position_size))
-        if any(_have_met(x[:, place], words) for place in range(length)):
-            return height
+        for place in range(length):
+            if _have_met(x[:, place], words):
+                return longest(x[:, place])
     raise AssertionError("attention that has passed as many layers as words knows of all of them")
 
 

@@ -12,9 +12,9 @@ from itertools import pairwise
 from statistics import mean
 
 from matplotlib.figure import Figure
-from torch.autograd.graph import Node
 
 from dragoman.lab.experiment import Experiment, Judgement, Numbers, Size
+from dragoman.lab.graph import longest
 from dragoman.lab.style import BLUE, GREEN, ORANGE, tidy
 from dragoman.lab.task import copying
 from dragoman.lab.teaching import build, loss_of
@@ -72,10 +72,10 @@ class Parallel(Experiment):
         added = _added(numbers["lengths"], chains["recurrent"])
         is_linear = min(added) >= 1 and max(added) - min(added) <= 2 * _LINEAR * mean(added)
         is_constant = len(set(chains["transformer"])) == 1
-        longest = numbers["lengths"][-1]
-        times = {name: 1000 * each[-1] / longest for name, each in seconds.items()}
+        last = numbers["lengths"][-1]
+        times = {name: 1000 * each[-1] / last for name, each in seconds.items()}
         because = (
-            f"From {numbers['lengths'][0]} to {longest} words the recurrent chain grows from "
+            f"From {numbers['lengths'][0]} to {last} words the recurrent chain grows from "
             f"{chains['recurrent'][0]} to {chains['recurrent'][-1]} operations, {mean(added):.0f} "
             "for each word, the Transformer's from "
             f"{chains['transformer'][0]} to {chains['transformer'][-1]} (the convolutional one's "
@@ -123,24 +123,7 @@ def _chain(settings: dict[str, str], length: int, seed: int) -> int:
     task = copying(20, length, length)
     model = build(task, seed, **settings).double()
     chance = random.Random(seed)  # noqa: S311  (for examples, not for secrets)
-    last = loss_of(model, task.examples(1, chance)).grad_fn
-    assert last is not None
-    return _longest(last)
-
-
-def _longest(last: Node) -> int:
-    """The nodes on the longest way through a graph, found from its ends to its beginning."""
-    lengths: dict[Node, int] = {}
-    waiting = [last]
-    while waiting:
-        node = waiting[-1]
-        before = [each for each, _ in node.next_functions if each is not None]
-        unknown = [each for each in before if each not in lengths]
-        if unknown:
-            waiting += unknown
-            continue
-        lengths[waiting.pop()] = 1 + max((lengths[each] for each in before), default=0)
-    return lengths[last]
+    return longest(loss_of(model, task.examples(1, chance)))
 
 
 def _seconds(settings: dict[str, str], length: int, seed: int) -> float:

@@ -97,14 +97,16 @@ class Nonlinearity(Experiment):
             for one, other in zip(with_it, without, strict=True)
         )
         told = "; ".join(
-            f"{depth} layers: {interval(a)[0]:.0%} with, {interval(b)[0]:.0%} without, "
+            f"at depth {depth}, {interval(a)[0]:.0%} with, {interval(b)[0]:.0%} without, "
             f"{interval(c)[0]:.0%} with held weights"
             for depth, a, b, c in zip(numbers["depths"], with_it, without, held, strict=True)
         )
         because = (
-            f"With weights held, the stack is linear up to {error:.0e} (live weights: "
-            f"{numbers['superposition']['weights live']:.0e}). Examples without a fault after "
-            f"{numbers['steps']} steps: {told}."
+            f"“Only averages again” is {'so' if is_linear else 'not so'}: with weights held, the "
+            f"stack is linear up to {error:.0e} (live weights: "
+            f"{numbers['superposition']['weights live']:.0e}). “Cannot be learned” is "
+            f"{'so' if cannot else 'not so'}: after {numbers['steps']} steps, examples without a "
+            f"fault are, {told}."
         )
         if is_linear and cannot:
             return Judgement("holds", because)

@@ -93,8 +93,8 @@ class Residual(Experiment):
         "A stack is steady if at the greatest depth its gradient is within a factor of "
         f"{_STEADY:g} of what came in. Holds if the lectures' block, norm(x + f(x)), is steady, "
         "and taking its residuals away leaves no steady stack, neither with norms nor bare. In "
-        "part if it is steady and the bare chain f(x) is not, but a chain with norms alone is "
-        "steady too: then it is not residuals that decide. Else not."
+        "part if residuals make one unsteady stack steady: f(x) as x + f(x), or norm(f(x)) as "
+        "norm(x + f(x)). Else it is not residuals that decide."
     )
     is_certain = True
 
@@ -116,14 +116,19 @@ class Residual(Experiment):
         told = ", ".join(f"{last[kind]:.2g} for {label}" for kind, (label, _) in _STACKS.items())
         because = (
             f"Through {numbers['depths'][-1]} layers, the gradient at the bottom is this many "
-            f"times that at the top: {told}. Of what tells places apart, after "
-            f"{numbers['depths'][2]} layers {numbers['apart']['plain_norm'][2]:.0%} are left in "
-            f"the chain with norms alone, and {numbers['apart']['residual_post'][2]:.0%} with "
-            "residuals."
+            f"times that at the top: {told}. What residuals do keep is what tells places apart, "
+            f"its share of all squares: after {numbers['depths'][2]} layers "
+            f"{numbers['apart']['plain_norm'][2]:.0%} in the chain with norms alone and "
+            f"{numbers['apart']['residual_post'][2]:.0%} with residuals, after "
+            f"{numbers['depths'][-1]} layers {numbers['apart']['plain_norm'][-1]:.0%} and "
+            f"{numbers['apart']['residual_post'][-1]:.0%}, or "
+            f"{numbers['apart']['residual_pre'][-1]:.0%} with the norm before."
         )
-        if not is_steady["residual_post"] or is_steady["plain"]:
-            return Judgement("does not hold here", because)
-        return Judgement("holds in part" if is_steady["plain_norm"] else "holds", because)
+        if is_steady["residual_post"] and not is_steady["plain"] and not is_steady["plain_norm"]:
+            return Judgement("holds", because)
+        pairs = (("plain", "residual"), ("plain_norm", "residual_post"))
+        helps = any(is_steady[kept] and not is_steady[bare] for bare, kept in pairs)
+        return Judgement("holds in part" if helps else "does not hold here", because)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """One line for each stack: its gradient, and what is left of its places."""

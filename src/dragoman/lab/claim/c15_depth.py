@@ -46,7 +46,8 @@ class Depth(Experiment):
         "one layer can do: depth is not needed, but must not be in the way. "
         "Transformers have their norm after the sum (the lectures) or before the sublayer; stacks "
         "of LSTMs, the bottom one reading both ways, have residual connections or not. All have "
-        "the same width and the same lesson; of several learning rates, the best counts."
+        "the same width and the same lesson; of several learning rates, the best counts. The "
+        "lesson is short: who fails might learn in a longer one."
     )
     criterion = (
         f"A stack learns if seeds on average say more than {_LEARNED:.0%} of new examples without "
@@ -59,7 +60,7 @@ class Depth(Experiment):
         """Teach at every depth."""
         is_quick = size == "quick"
         depths = [1, 6] if is_quick else [1, 3, 6, 12]
-        rates = [4e-3, 1e-2] if is_quick else [2e-3, 1e-2]
+        rates = [4e-3, 1e-2] if is_quick else [5e-3, 1e-2, 2e-2]
         pupils = list(_PUPILS)[1:] if is_quick else list(_PUPILS)
         own = seeds(seed, 1 if is_quick else 3)
         task = shifting(8, 10, -1)
@@ -94,7 +95,10 @@ class Depth(Experiment):
             for pupil in numbers["trials"]
         )
         depths = ", ".join(str(each) for each in numbers["depths"])
-        because = f"Examples without a fault at {depths} layers: {told}."
+        because = (
+            f"Examples without a fault after {numbers['steps']} steps at the best rate, at "
+            f"{depths} layers: {told}."
+        )
         transformer = max(deepest.get("post", 0), deepest["pre"])
         can_all = min(interval(_best(numbers, pupil)[0])[0] for pupil in deepest) > _LEARNED
         if can_all and transformer > max(deepest["plain"], deepest["residual"]):

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from dragoman.lab.experiment import Experiment, Judgement, Numbers, Size
 from dragoman.lab.rivals import TRANSFORMER, Budget
 from dragoman.lab.style import BLUE, GREEN, ORANGE, tidy
-from dragoman.lab.translating import Text, demo_text, luck, make, multi30k, prepare_text
+from dragoman.lab.translating import Text, compare_all, demo_text, make, multi30k, prepare_text
 from dragoman.tokenizer.interface import UNKNOWN, Tokenizer
 
 _WORDS, _PAIRS, _CHARACTERS = _KINDS = ("words", "sentencepiece", "characters")
@@ -61,9 +61,9 @@ class Vocabulary(Experiment):
         found = {kind: _counted(text, *prepare_text(text, settings[kind])[1]) for kind in _KINDS}
         order = (_PAIRS, _WORDS, _CHARACTERS)
         trained = {kind: make(text, settings[kind], seed) for kind in order}
-        compared = luck(text, trained)
+        compared = compare_all(text, trained)
         return {
-            kind: found[kind] | trained[kind].figures() | {"luck": compared[kind][1]}
+            kind: found[kind] | trained[kind].figures() | {"luck": compared[kind].luck}
             for kind in _KINDS
         }
 
@@ -84,7 +84,10 @@ class Vocabulary(Experiment):
             f"{each['bleu']:.1f} BLEU" + ("" if kind == _PAIRS else f" (p = {each['luck']:.3f})")
             for kind, each in numbers.items()
         )
-        because = f"{told[0].upper()}{told[1:]}."
+        because = (
+            f"“Ends unknown words, and keeps sequences short” is {'so' if ends else 'not so'}, "
+            f"“translates better” is {'so' if is_better else 'not so'}: {told}."
+        )
         if ends:
             return Judgement("holds" if is_better else "holds in part", because)
         return Judgement("does not hold here", because)

@@ -61,7 +61,8 @@ class Relative(Experiment):
     method = (
         f"A phrase of {_PHRASE} words stands among fillers, and each of its words must say the "
         f"word before it. All sentences have {_LENGTH} places, so every place is known; but in the "
-        f"lesson the phrase begins at one of the first {_TAUGHT + 1} only. Readers of one layer "
+        f"lesson the phrase begins at one of the first {_TAUGHT + 1} only, and later places have "
+        "nothing but fillers, which whoever goes by places learns too. Readers of one layer "
         "are told their places absolutely (learned, sinusoidal) or by how far words are apart "
         "(rotary, Shaw's), and are then asked at every place."
     )

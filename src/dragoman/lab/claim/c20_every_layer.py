@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from dragoman.lab.chance import interval, seeds
 from dragoman.lab.experiment import Experiment, Judgement, Numbers, Size
-from dragoman.lab.order import TASKS, contests
+from dragoman.lab.order import TASKS, contests, floor
 from dragoman.lab.style import BLUE, ORANGE, dots, tidy
 from dragoman.lab.teaching import accuracies, steps_until_learned
 
@@ -65,7 +65,7 @@ class EveryLayer(Experiment):
                 f"{interval(after)[0]:.0f} at every layer ({change[0]:+.0%}, from {change[1]:+.0%} "
                 f"to {change[2]:+.0%})"
             )
-        because = "; ".join(told) + "."
+        because = f"{'; '.join(told)}. {floor(numbers)}."
         if all(unhurt) and any(helped):
             return Judgement("holds", because)
         return Judgement("does not hold here" if any(hurt) else "holds in part", because)

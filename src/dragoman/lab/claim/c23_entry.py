@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from dragoman.lab.chance import interval, seeds
 from dragoman.lab.experiment import Experiment, Judgement, Numbers, Size, Verdict
-from dragoman.lab.order import MODEL, TASKS, contests
+from dragoman.lab.order import MODEL, TASKS, contests, floor
 from dragoman.lab.style import BLUE, GREY, ORANGE, tidy
 from dragoman.lab.teaching import CURVE, accuracies, steps_until_learned
 
@@ -19,7 +19,7 @@ _ENTRIES = {
     "concatenated": ("concatenated", ORANGE),
     "projected": ("to q, k and v", GREY),
 }
-_WORKS = 0.95
+_WORKS, _FLOOR = 0.95, 0.5
 
 
 class Entry(Experiment):
@@ -38,7 +38,8 @@ class Entry(Experiment):
     criterion = (
         "A way works if in both tasks it says new examples without a fault, in the mean over seeds "
         f"at least {_WORKS:.0%} of them by the near end of the 95 % interval. Holds if both adding "
-        "and concatenating work, in part if one does, else not. The third way does not decide."
+        "and concatenating work, in part if one does; not if a pupil that is told no places says "
+        f"more than {_FLOOR:.0%} of either task. The third way does not decide."
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:
@@ -66,8 +67,9 @@ class Entry(Experiment):
                 f"learned after {steps[0]:.0f} and {steps[1]:.0f} steps"
             )
         names = " and ".join(f"“{words}”" for words in TASKS.values())
-        because = f"On {names}: {'; '.join(told)}."
-        count = works["added"] + works["concatenated"]
+        because = f"On {names}: {'; '.join(told)}. {floor(numbers)}."
+        is_order = max(numbers["without"].values()) <= _FLOOR
+        count = (works["added"] + works["concatenated"]) if is_order else 0
         verdicts: tuple[Verdict, ...] = ("does not hold here", "holds in part", "holds")
         return Judgement(verdicts[count], because)
 

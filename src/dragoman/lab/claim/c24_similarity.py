@@ -36,7 +36,8 @@ class Similarities(Experiment):
     title = "The similarity functions, side by side"
     claim = (
         "How like a query is to a key may be computed in different ways: by dot product, scaled or "
-        "not, by cosine, by a small network over both. Each serves attention."
+        "not, by cosine, by a small network over both. The lecture lists them; that each serves "
+        "attention is our reading."
     )
     lectures = ("002",)
     method = (
@@ -69,12 +70,17 @@ class Similarities(Experiment):
             middle, low, high = interval(accuracies(trials))
             serving += name not in _BESIDE and middle > _LEARNED
             steps = interval(steps_until_learned(trials, numbers["steps"]))[0]
+            is_never = all(each["reached"] is None for each in trials)
+            when = "never learned" if is_never else f"{steps:.0f} steps"
             seconds = interval([each["seconds"] for each in trials])[0]
             told.append(
-                f"{name} {middle:.0%} (from {max(low, 0):.0%} to {min(high, 1):.0%}; {steps:.0f} "
-                f"steps, {1000 * seconds / numbers['steps']:.1f} ms each)"
+                f"{name} {middle:.0%} (from {max(low, 0):.0%} to {min(high, 1):.0%}; {when}, "
+                f"{1000 * seconds / numbers['steps']:.1f} ms a step)"
             )
-        because = f"Without a fault, and steps until learned: {', '.join(told)}."
+        because = (
+            f"Without a fault, and steps until learned (a seed that never learned counts as all "
+            f"{numbers['steps']}): {', '.join(told)}."
+        )
         if serving == len(numbers["trials"].keys() - _BESIDE.keys()):
             return Judgement("holds", because)
         return Judgement("holds in part" if serving > 1 else "does not hold here", because)

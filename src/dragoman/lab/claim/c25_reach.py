@@ -37,8 +37,8 @@ class Reaches(Experiment):
 
     title = "Soft, hard and local attention"
     claim = (
-        "Attention may weigh every key, only the best one, or the keys of a window; each of the "
-        "three serves, the last within its window."
+        "Attention may weigh every key, only the best one, or the keys of a window. The lecture "
+        "lists them; that each serves, the last within its window, is our reading."
     )
     lectures = ("002",)
     method = (
@@ -85,9 +85,9 @@ class Reaches(Experiment):
         )
         because = (
             f"Examples without a fault after {numbers['steps']} steps, for near and far symbols: "
-            f"{told}. The largest weight is on average "
+            f"{told}. In the mean of many near examples, the largest weight of a word is "
             + ", ".join(f"{_sharpness(numbers, name):.2f} for {name}" for name in _REACHES)
-            + " (near)."
+            + "."
         )
         soft, hard = (
             min(middle for middle, _, _ in share[name].values()) > _LEARNED
