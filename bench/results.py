@@ -56,7 +56,15 @@ ROWS = (
     Row("multi30k-en-de-papers/run-3", "multi30k-en-de-papers", "", "de", papers=True),
     Row("multi30k-en-de-papers/wide", "multi30k-en-de-papers", "wide", "de", papers=True),
     Row("multi30k-en-de-papers-taught/run", "multi30k-en-de-papers-taught", "", "de", papers=True),
+    Row(
+        "multi30k-en-de-papers-both-ways/run",
+        "multi30k-en-de-papers-both-ways",
+        "",
+        "de",
+        papers=True,
+    ),
     Row("multi30k-en-fr-papers/run", "multi30k-en-fr-papers", "", "fr", papers=True),
+    Row("multi30k-en-fr-papers-taught/run", "multi30k-en-fr-papers-taught", "", "fr", papers=True),
     Row("multi30k-en-de/run", "multi30k-en-de", "", "de"),
     Row("multi30k-en-fr/run", "multi30k-en-fr", "", "fr"),
 )
