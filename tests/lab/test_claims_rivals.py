@@ -59,6 +59,7 @@ FALLS, STAYS = copied([0.5, 0.52, 0.48], [0.97]), copied([0.9], [0.99])
         (FALLS | translated(15.0, 15.0), IN_PART),  # As bad in short sentences.
         (FALLS | translated(28.0, 15.0, luck=0.2), IN_PART),
         (FALLS | translated(16.0, 15.0), IN_PART),  # Within the margin.
+        (FALLS | translated(0.0, 0.0), IN_PART),
         (STAYS | translated(28.0, 15.0), IN_PART),
         (STAYS | translated(28.0, 31.0), NOT),
     ],

@@ -80,18 +80,9 @@ class Bottleneck(Experiment):
             f"{fall[0]:.2f} ({LABELS[name]})" for name, fall in falls.items()
         )
         if "translating" in numbers:
-            short, long = numbers["translating"][0], numbers["translating"][-1]
-            kept = [each[FORGETFUL] / each[RECURRENT] for each in (short, long)]
-            fall = log(kept[0] / kept[1])
-            pairs = [(each, name) for each in (short, long) for name in (FORGETFUL, RECURRENT)]
-            margin = hypot(*(each["margins"][name] / each[name] for each, name in pairs))
-            is_better = long[RECURRENT] > long[FORGETFUL] and long["luck"] < _LUCK
-            shows.append(is_better and fall > margin)
-            words += (
-                f". In translating, the BLEU without attention is {kept[0]:.0%} of that with it in "
-                f"the shortest sentences and {kept[1]:.0%} in the longest (a fall of "
-                f"{fall:.2f} ± {margin:.2f} on a scale of logarithms)"
-            )
+            is_shown, told = _translating(numbers["translating"][0], numbers["translating"][-1])
+            shows.append(is_shown)
+            words += f". In translating, {told}"
         words += "."
         if all(shows):
             return Judgement("holds", words)
@@ -116,6 +107,22 @@ class Bottleneck(Experiment):
             places[1].set_ylim(bottom=0)
             tidy(places[1], "Translating captions", "words of the source, mean", "BLEU")
         places[0].legend(frameon=False, loc="lower left")
+
+
+def _translating(short: dict[str, Any], long: dict[str, Any]) -> tuple[bool, str]:
+    """Whether attention is surely worth more in the longest sentences; and in words."""
+    scores = [(each, name) for each in (short, long) for name in (FORGETFUL, RECURRENT)]
+    if min(each[name] for each, name in scores) <= 0:
+        return False, "a translator has learned nothing"
+    kept = [each[FORGETFUL] / each[RECURRENT] for each in (short, long)]
+    fall = log(kept[0] / kept[1])
+    margin = hypot(*(each["margins"][name] / each[name] for each, name in scores))
+    is_better = long[RECURRENT] > long[FORGETFUL] and long["luck"] < _LUCK
+    return is_better and fall > margin, (
+        f"the BLEU without attention is {kept[0]:.0%} of that with it in the shortest sentences "
+        f"and {kept[1]:.0%} in the longest (a fall of {fall:.2f} ± {margin:.2f} on a scale of "
+        "logarithms)"
+    )
 
 
 def _line(axes: Axes, across: list[float], up: list[float], name: str) -> None:
