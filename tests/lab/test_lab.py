@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -166,16 +165,11 @@ def test_the_committed_page_is_what_the_numbers_make(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(2400)
+@pytest.mark.timeout(1200)
 def test_all_claims_are_tried_in_minutes_from_the_command_line(tmp_path):
-    """A quarter of an hour of one core; what chance does not decide must end as it did."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    ended = lab("run", "--all", "--quick", "-o", "out", folder=tmp_path, minutes=35)
+    """A quarter of an hour on one core; what chance does not decide must end as it did."""
+    ended = lab("run", "--all", "--quick", "-o", "out", folder=tmp_path, minutes=15)
     assert ended.returncode == 0, ended.stderr
-    # Of the processor, not of the clock: machines are shared.
-    minutes = (resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before) / 60
-    print(f"{minutes:.1f} minutes of the processor")
-    assert minutes < 15
     page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     faults = []
     for name in SAID_IN:

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from dragoman.errors import DataError, suggest
 
 Size = Literal["quick", "full"]
-"""Quick takes seconds, at most a minute on two cores; full is what an honest answer needs."""
+"""Quick takes seconds, at most about a minute of one core; full is what an honest answer needs."""
 
 Verdict = Literal["holds", "holds in part", "does not hold here"]
 

@@ -105,7 +105,7 @@ def write_page(folder: Path) -> Path:
     for told in found:
         link = f"[{told['claim']} {told['title']}](#{_anchor(told)})"
         verdict = f"{_SIGNS[told['verdict']]} {told['verdict']}"
-        typed = f"`lab run {told['claim']} --{told['size']} --seed {told['seed']}`"
+        typed = f"`dragoman lab run {told['claim']} --{told['size']} --seed {told['seed']}`"
         lines.append(f"| {link} | {verdict} | {typed} | {told['seconds']:.0f} |")
     for told in found:
         lines += ["", *_section(told)]

@@ -42,8 +42,8 @@ def contests(
         }
 
     lost = hold({"lost": {**MODEL, "position": "none"}}, seeds[:1])
-    floor = {task: accuracies(lost[task]["lost"])[0] for task in TASKS}
-    return {"steps": dict(steps), "without": floor, **hold(models, seeds)}
+    shares = {task: accuracies(lost[task]["lost"])[0] for task in TASKS}
+    return {"steps": dict(steps), "without": shares, **hold(models, seeds)}
 
 
 def floor(numbers: Numbers) -> str:
