@@ -116,8 +116,8 @@ class Residual(Experiment):
         told = ", ".join(f"{last[kind]:.2g} for {label}" for kind, (label, _) in _STACKS.items())
         because = (
             f"Through {numbers['depths'][-1]} layers, the gradient at the bottom is this many "
-            f"times that at the top: {told}. What residuals do keep is what tells places apart, "
-            f"its share of all squares: after {numbers['depths'][2]} layers "
+            f"times that at the top: {told}. What tells places apart, as a share of all "
+            f"squares: after {numbers['depths'][2]} layers "
             f"{numbers['apart']['plain_norm'][2]:.0%} in the chain with norms alone and "
             f"{numbers['apart']['residual_post'][2]:.0%} with residuals, after "
             f"{numbers['depths'][-1]} layers {numbers['apart']['plain_norm'][-1]:.0%} and "
