@@ -29,20 +29,25 @@ FIGURES = HOUSE / "docs" / "results" / "figures.json"
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 BARE = ((32, 27.7), (48, 33.8), (64, 36.5), (80, 37.8))
 """Core-minutes and validation BLEU of the fastest bare PyTorch script we know, Adam, 2.4 M."""
-COLOURS = ("#1f6f8b", "#b5432a", "#6a8f3c", "#7a5195", "#d18f1f", "#444444")
+LANGUAGES = {"de": "German", "fr": "French"}
+COLOURS = ("#1f6f8b", "#b5432a", "#6a8f3c", "#7a5195", "#d18f1f", "#444444", "#c9558f")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One published row: a recipe, what was changed on the command line, and where it ran."""
+    """One published row: where it ran, from which text, and what was changed of its recipe."""
 
     folder: str
-    recipe: str
-    changed: str
     target: str
+    changed: str = ""
     data: str = "multi30k"
     papers: bool = False
     tests: tuple[str, ...] = TESTS
+
+    @property
+    def recipe(self) -> str:
+        """The file in `recipes`."""
+        return self.folder.partition("/")[0]
 
     @property
     def name(self) -> str:
@@ -50,28 +55,28 @@ class Row:
         return f"{self.recipe} {self.changed}".strip()
 
 
+HELD_OUT = ("held out",)
 ROWS = (
-    Row("multi30k-en-de-papers/run", "multi30k-en-de-papers", "", "de", papers=True),
-    Row("multi30k-en-de-papers/run-2", "multi30k-en-de-papers", "", "de", papers=True),
-    Row("multi30k-en-de-papers/run-3", "multi30k-en-de-papers", "", "de", papers=True),
-    Row("multi30k-en-de-papers/wide", "multi30k-en-de-papers", "wide", "de", papers=True),
-    Row("multi30k-en-de-papers-taught/run", "multi30k-en-de-papers-taught", "", "de", papers=True),
-    Row(
-        "multi30k-en-de-papers-both-ways/run",
-        "multi30k-en-de-papers-both-ways",
-        "",
-        "de",
-        papers=True,
-    ),
-    Row("multi30k-en-fr-papers/run", "multi30k-en-fr-papers", "", "fr", papers=True),
-    Row("multi30k-en-fr-papers-taught/run", "multi30k-en-fr-papers-taught", "", "fr", papers=True),
-    Row("multi30k-en-de/run", "multi30k-en-de", "", "de"),
-    Row("multi30k-en-fr/run", "multi30k-en-fr", "", "fr"),
+    Row("multi30k-en-de-papers/run", "de", papers=True),
+    Row("multi30k-en-de-papers/wide", "de", "wide", papers=True),
+    Row("multi30k-en-de-papers/short", "de", "short", papers=True),
+    Row("multi30k-en-de-papers-taught/run", "de", papers=True),
+    Row("multi30k-en-de-papers-both-ways/run", "de", papers=True),
+    Row("multi30k-en-de-papers-both-ways/run-2", "de", papers=True),
+    Row("multi30k-en-de-papers-both-ways/run-3", "de", papers=True),
+    Row("multi30k-en-fr-papers/run", "fr", papers=True),
+    Row("multi30k-en-fr-papers-taught/run", "fr", papers=True),
+    Row("multi30k-en-fr-papers-both-ways/run", "fr", papers=True),
+    Row("multi30k-en-de/run", "de"),
+    Row("multi30k-en-fr/run", "fr"),
+    Row("tatoeba-en-de/run", "de", data="", tests=HELD_OUT),
 )
 
 
-def texts(row: Row, test: str) -> list[Path]:
-    """Source and reference of a test set."""
+def texts(row: Row, run: Path, test: str) -> list[Path]:
+    """Source and reference of a test set; what was held out stands with what was prepared."""
+    if not row.data:
+        return [run.parent / "prepared" / f"test.{side}" for side in ("source", "target")]
     named = os.environ.get("DRAGOMAN_DATA")
     data = (Path(named) if named else HOUSE.parent / "shared" / "data") / row.data
     folder, middle = (data / "tok", ".lc.norm.tok") if row.papers else (data, "")
@@ -97,7 +102,7 @@ def score(row: Row, run: Path) -> dict[str, Any]:
     }
 
     def ask(place: Path, test: str, engine: str) -> dict[str, Any]:
-        source, reference = texts(row, test)
+        source, reference = texts(row, run, test)
         told = evaluation.evaluate(
             place, source=source, references=[reference], papers=row.papers, engine=engine
         )
@@ -159,7 +164,7 @@ def table(figures: dict[str, Any]) -> str:
                 else " | | "
             )
             lines.append(
-                f"| {first} | {test.replace('_flickr', '').replace('_', ' ')} | "
+                f"| {first} | {_plainly(test)} | "
                 f"**{bleu['value']:.2f}** ({low:.1f}–{high:.1f}) | "
                 f"{scores['chrF2']['value']:.2f} | {cost} |"
             )
@@ -175,7 +180,8 @@ def served(figures: dict[str, Any]) -> str:
     for row in ROWS:
         if found := figures.get(row.folder):
             plain = main_bleu(row, found["tests"][row.tests[0]])["value"]
-            others = [main_bleu(row, found["served"][kind])["value"] for kind in ("float32", "int8")]
+            kinds = found["served"].values()
+            others = [main_bleu(row, scores)["value"] for scores in kinds]
             cells = " | ".join(f"{each:.2f} ({each - plain:+.2f})" for each in others)
             lines.append(f"| {row.name} | {found['seed']} | {plain:.2f} | {cells} |")
     return "\n".join(lines)
@@ -191,25 +197,63 @@ def signatures(figures: dict[str, Any]) -> str:
     return "\n".join(f"- {name}: `{each}`" for name, each in seen.items() if "TER" not in name)
 
 
+def seeds(figures: dict[str, Any]) -> str:
+    """How much of a figure is chance: the recipes that ran with several seeds."""
+    runs: dict[str, list[Row]] = {}
+    for row in ROWS:
+        if row.folder in figures:
+            runs.setdefault(row.name, []).append(row)
+    lines = ["| recipe | seeds | test | mean BLEU | from | to |", "|---|---|---|---|---|---|"]
+    for name, rows in runs.items():
+        if len(rows) < 2:
+            continue
+        count = len({figures[row.folder]["seed"] for row in rows})
+        for number, test in enumerate(rows[0].tests):
+            found = [main_bleu(row, figures[row.folder]["tests"][test])["value"] for row in rows]
+            first = f"{name} | {count}" if number == 0 else " | "
+            lines.append(
+                f"| {first} | {_plainly(test)} | **{sum(found) / len(found):.2f}** | "
+                f"{min(found):.2f} | {max(found):.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def _plainly(test: str) -> str:
+    return test.replace("_flickr", "").replace("_", " ")
+
+
 def draw(figures: dict[str, Any], path: Path) -> None:
-    """BLEU on the development text against minutes of one core."""
-    figure = Figure(figsize=(8, 4.8), dpi=110, layout="constrained")
-    axes = figure.subplots()
-    rows = [row for row in ROWS if row.folder in figures]
-    for row, colour in zip(rows, COLOURS * 3, strict=False):
-        minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
-        label = f"{row.name}, seed {figures[row.folder]['seed']}"
-        axes.plot(minutes, bleu, "o-", ms=3, lw=1.4, color=colour, label=label)
-    minutes, bleu = zip(*BARE, strict=True)
-    label = "an untuned bare script (beam 5)"
-    axes.plot(minutes, bleu, "s--", ms=3, lw=1, color="#999999", label=label)
-    axes.set_xlabel("minutes of one core")
-    axes.set_ylabel("BLEU of the development text, greedy search")
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right", fontsize=8)
+    """BLEU on the development text against minutes of one core; a panel for each text."""
+    panels: dict[str, list[Row]] = {}
+    for row in ROWS:
+        if row.folder in figures:
+            text = row.recipe.partition("-")[0].capitalize()
+            protocol = "papers’" if row.papers else "our"
+            title = f"{text}, English to {LANGUAGES[row.target]}, {protocol} protocol"
+            panels.setdefault(title, []).append(row)
+    lines = -(-len(panels) // 2)
+    figure = Figure(figsize=(11, 4.2 * lines), dpi=100, layout="constrained")
+    every = figure.subplots(lines, 2, squeeze=False).flatten()
+    for number, (axes, (title, rows)) in enumerate(zip(every, panels.items(), strict=False)):
+        for row, colour in zip(rows, COLOURS * 2, strict=False):
+            minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
+            short = row.name.removeprefix(rows[0].recipe).strip("- ") or "as it stands"
+            label = f"{short}, seed {figures[row.folder]['seed']}"
+            axes.plot(minutes, bleu, "o-", ms=2.5, lw=1.4, color=colour, label=label)
+        if number == 0:
+            minutes, bleu = zip(*BARE, strict=True)
+            label = "an untuned bare script (beam 5)"
+            axes.plot(minutes, bleu, "s--", ms=3, lw=1, color="#999999", label=label)
+        axes.set_title(title, fontsize=10, loc="left")
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(left=0)
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, loc="lower right", fontsize=8)
+    for axes in every[len(panels) :]:
+        axes.remove()
+    figure.supxlabel("minutes of one core", fontsize=10)
+    figure.supylabel("BLEU of the development text, greedy search", fontsize=10)
     figure.savefig(path, format="png")
 
 
@@ -231,6 +275,7 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name, text in (
         ("figures", table(figures)),
+        ("seeds", seeds(figures)),
         ("served", served(figures)),
         ("signatures", signatures(figures)),
     ):
