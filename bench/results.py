@@ -87,6 +87,18 @@ ROWS = (
         teachers=(*TEACHERS, "multi30k-en-de-papers-both-ways/run"),
         teachers_unlisted=BACK,
     ),
+    Row(
+        "multi30k-en-de-papers-second-generation/run",
+        "de",
+        papers=True,
+        teachers=(
+            *TEACHERS,
+            "multi30k-en-de-papers-both-ways/run",
+            "multi30k-en-de-papers-both-ways/run-2",
+            "multi30k-en-de-papers-less-dropout/run",
+        ),
+        teachers_unlisted=BACK,
+    ),
     Row("multi30k-en-fr-papers/run", "fr", papers=True),
     Row("multi30k-en-fr-papers-taught/run", "fr", papers=True),
     Row("multi30k-en-fr-papers-both-ways/run", "fr", papers=True),
