@@ -32,7 +32,17 @@ BARE = ((32, 27.7), (48, 33.8), (64, 36.5), (80, 37.8))
 LANGUAGES = {"de": "German", "fr": "French"}
 BARE_TEST = ((32, 28.6), (48, 35.2), (64, 37.1), (80, 38.2))
 """The same of test 2016."""
-COLOURS = ("#1f6f8b", "#b5432a", "#6a8f3c", "#7a5195", "#d18f1f", "#444444", "#c9558f")
+COLOURS = (
+    "#1f6f8b",
+    "#b5432a",
+    "#6a8f3c",
+    "#7a5195",
+    "#d18f1f",
+    "#444444",
+    "#c9558f",
+    "#2fa39a",
+    "#8c6d4f",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +55,10 @@ class Row:
     data: str = "multi30k"
     papers: bool = False
     tests: tuple[str, ...] = TESTS
+    goes_on_from: str = ""
+    """A row whose weights were its first."""
     teachers: tuple[str, ...] = ()
-    """Rows that must have run before."""
+    """Other rows that must have run before."""
     teachers_unlisted: int = 0
     """Core-minutes of those that are no rows."""
 
@@ -84,25 +96,33 @@ ROWS = (
         "multi30k-en-de-papers-less-dropout/run",
         "de",
         papers=True,
-        teachers=(*TEACHERS, "multi30k-en-de-papers-both-ways/run"),
+        goes_on_from="multi30k-en-de-papers-both-ways/run",
+        teachers=TEACHERS,
         teachers_unlisted=BACK,
     ),
     Row(
         "multi30k-en-de-papers-second-generation/run",
         "de",
         papers=True,
-        teachers=(
-            *TEACHERS,
-            "multi30k-en-de-papers-both-ways/run",
-            "multi30k-en-de-papers-both-ways/run-2",
-            "multi30k-en-de-papers-less-dropout/run",
-        ),
+        goes_on_from="multi30k-en-de-papers-less-dropout/run",
+        teachers=(*TEACHERS, "multi30k-en-de-papers-both-ways/run-2"),
         teachers_unlisted=BACK,
     ),
     Row("multi30k-en-fr-papers/run", "fr", papers=True),
     Row("multi30k-en-fr-papers-taught/run", "fr", papers=True),
     Row("multi30k-en-fr-papers-both-ways/run", "fr", papers=True),
-    Row("multi30k-en-fr-papers-less-dropout/run", "fr", papers=True),
+    Row(
+        "multi30k-en-fr-papers-less-dropout/run",
+        "fr",
+        papers=True,
+        goes_on_from="multi30k-en-fr-papers-both-ways/run",
+    ),
+    Row(
+        "multi30k-en-fr-papers-second-generation/run",
+        "fr",
+        papers=True,
+        goes_on_from="multi30k-en-fr-papers-less-dropout/run",
+    ),
     Row("multi30k-en-de/run", "de"),
     Row("multi30k-en-fr/run", "fr"),
     Row("tatoeba-en-de/run", "de", data="", tests=HELD_OUT),
@@ -254,11 +274,22 @@ def seeds(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def minutes_before(row: Row, figures: dict[str, Any]) -> int:
+    """Core-minutes of the runs that a run goes on from."""
+    minutes, rows = 0, {each.folder: each for each in ROWS}
+    while row.goes_on_from:
+        row = rows[row.goes_on_from]
+        minutes += figures[row.folder]["core_minutes"]
+    return minutes
+
+
 def all_minutes(figures: dict[str, Any]) -> list[tuple[int, float, str]]:
     """Core-minutes with all teachers, BLEU of test 2016 in the papers' German, and name."""
     return sorted(
         (
-            sum(figures[each]["core_minutes"] for each in (row.folder, *row.teachers))
+            figures[row.folder]["core_minutes"]
+            + minutes_before(row, figures)
+            + sum(figures[each]["core_minutes"] for each in row.teachers)
             + row.teachers_unlisted,
             main_bleu(row, figures[row.folder]["tests"][TESTS[0]])["value"],
             f"{row.name}, seed {figures[row.folder]['seed']}",
@@ -294,7 +325,9 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     every = figure.subplots(lines, 2, squeeze=False).flatten()
     for number, (axes, (title, rows)) in enumerate(zip(every, panels.items(), strict=False)):
         for row, colour in zip(rows, COLOURS * 2, strict=False):
+            before = minutes_before(row, figures)
             minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
+            minutes = [before + each for each in minutes]
             short = row.name.removeprefix(rows[0].recipe).strip("- ") or "as it stands"
             label = f"{short}, seed {figures[row.folder]['seed']}"
             axes.plot(minutes, bleu, "o-", ms=2.5, lw=1.4, color=colour, label=label)
