@@ -29,9 +29,9 @@ FIGURES = HOUSE / "docs" / "results" / "figures.json"
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 BARE = ((32, 27.7), (48, 33.8), (64, 36.5), (80, 37.8))
 """Core-minutes and validation BLEU of the fastest bare PyTorch script we know, Adam, 2.4 M."""
-LANGUAGES = {"de": "German", "fr": "French"}
 BARE_TEST = ((32, 28.6), (48, 35.2), (64, 37.1), (80, 38.2))
 """The same of test 2016."""
+LANGUAGES = {"de": "German", "fr": "French"}
 COLOURS = (
     "#1f6f8b",
     "#b5432a",
