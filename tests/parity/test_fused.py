@@ -20,6 +20,7 @@ from dragoman.model.attention import SelfAttention
 from dragoman.model.blueprint import Blueprint, draw_blueprint
 from dragoman.model.mask import causal_mask, padding_mask
 from dragoman.model.parts import Position, Reach, Similarity
+from dragoman.model.position.rotary import turn_as_complex, turn_plainly
 from dragoman.recipe import ModelRecipe
 
 BATCH, HEADS, PLACES, SIZE = 3, 2, 7, 4
@@ -249,3 +250,20 @@ def test_what_cannot_be_fused_is_not_even_if_it_paid(name: str, calls: list[Tens
     """On a GPU fusing always pays; the parts alone then keep the kernel away."""
     run_once(**NOT_TAKEN[name])
     assert not calls
+
+
+def test_turning_as_complex_numbers_is_turning_plainly() -> None:
+    """Values and gradients, also of heads that stand side by side in memory."""
+    generator = torch.Generator().manual_seed(11)
+    angles = torch.rand(PLACES, SIZE // 2, generator=generator, dtype=torch.float64)
+    found = []
+    for turn in (turn_plainly, turn_as_complex):
+        generator.manual_seed(12)
+        x = torch.randn(BATCH, PLACES, HEADS, SIZE, generator=generator, dtype=torch.float64)
+        x.requires_grad_()
+        turned = turn(x.transpose(1, 2), angles.sin(), angles.cos())
+        weights = torch.randn(turned.shape, generator=generator, dtype=torch.float64)
+        (gradient,) = torch.autograd.grad((turned * weights).sum(), x)
+        found.append((turned.detach(), gradient))
+    for plain, fast in zip(*found, strict=True):
+        torch.testing.assert_close(fast, plain, rtol=0, atol=TOLERANCE[torch.float64])

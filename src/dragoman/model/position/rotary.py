@@ -41,10 +41,23 @@ class Rotary(Position):
         pairs = torch.arange(0, size, 2, device=device, dtype=torch.float64)
         angles = places.unsqueeze(-1) * self.base ** (-pairs / size)  # T D/2
         sine, cosine = angles.sin().to(queries.dtype), angles.cos().to(queries.dtype)
-        return _turn(queries, sine, cosine), _turn(keys, sine, cosine), values
+        has_complex = device.type == "cpu" and queries.dtype in (torch.float32, torch.float64)
+        turn = turn_as_complex if has_complex else turn_plainly
+        return turn(queries, sine, cosine), turn(keys, sine, cosine), values
 
 
-def _turn(x: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:
+def turn_plainly(x: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:
+    """Turn each pair as the equation says."""
     even, odd = x[..., 0::2], x[..., 1::2]
     turned = torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1)
     return turned.flatten(-2)
+
+
+def turn_as_complex(x: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:
+    """The same with each pair as one complex number.
+
+    On a CPU several times as fast, for it reads memory in its order. GPUs stay with the plain form:
+    compilers do not write complex code, and bfloat16 has no complex numbers.
+    """
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * torch.complex(cosine, sine)).flatten(-2)
