@@ -6,8 +6,9 @@ RUNS holds the trained runs, each in the folder that ROWS names; where the recip
 stand, it is `recipes`. A run is scored once, on every test set of its protocol through PyTorch, and
 on the first also through CTranslate2 in float32 and int8. What came out goes to
 docs/results/figures.json with the run's learning curve, and stays there when the run is gone;
-`--new` scores again. Then the tables between the marks in docs/results.md are written from that
-file, and the curves are drawn. The text is found through DRAGOMAN_DATA, or beside the repository.
+`--new` scores again. Rows under `earlier/` are of recipes that better ones have replaced. Then the
+tables between the marks in docs/results.md are written from that file, and the curves are drawn.
+The text is found through DRAGOMAN_DATA, or beside the repository.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ BARE = ((32, 27.7), (48, 33.8), (64, 36.5), (80, 37.8))
 """Core-minutes and validation BLEU of the fastest bare PyTorch script we know, Adam, 2.4 M."""
 BARE_TEST = ((32, 28.6), (48, 35.2), (64, 37.1), (80, 38.2))
 """The same of test 2016."""
+EARLIER = "earlier/"
 LANGUAGES = {"de": "German", "fr": "French"}
 COLOURS = (
     "#1f6f8b",
@@ -63,9 +65,14 @@ class Row:
     """Core-minutes of those that are no rows."""
 
     @property
+    def is_earlier(self) -> bool:
+        """Whether its recipe has been replaced."""
+        return self.folder.startswith(EARLIER)
+
+    @property
     def recipe(self) -> str:
         """The file in `recipes`."""
-        return self.folder.partition("/")[0]
+        return self.folder.removeprefix(EARLIER).partition("/")[0]
 
     @property
     def name(self) -> str:
@@ -74,57 +81,69 @@ class Row:
 
 
 HELD_OUT = ("held out",)
-TEACHERS = ("multi30k-en-de-papers/run", "multi30k-en-de-papers/wide")
-BACK = 32
+BACK = 14
 """Core-minutes of the model from German to English."""
+
+
+def earlier(recipe: str, *runs: str, goes_on_from: str = "", changed: str = "") -> tuple[Row, ...]:
+    """Rows of a recipe that a better one has replaced."""
+    target = recipe.split("-")[2]
+    before = f"{EARLIER}{goes_on_from}/run" if goes_on_from else ""
+    return tuple(
+        Row(f"{EARLIER}{recipe}/{run}", target, changed, papers=True, goes_on_from=before)
+        for run in runs
+    )
+
+
+EARLIER_ROWS = (
+    *earlier("multi30k-en-de-papers", "run"),
+    *earlier("multi30k-en-de-papers", "wide", changed="wide"),
+    *earlier("multi30k-en-de-papers", "short", changed="short"),
+    *earlier("multi30k-en-de-papers-taught", "run"),
+    *earlier("multi30k-en-de-papers-both-ways", "run", "run-2", "run-3"),
+    *earlier(
+        "multi30k-en-de-papers-less-dropout", "run", goes_on_from="multi30k-en-de-papers-both-ways"
+    ),
+    *earlier(
+        "multi30k-en-de-papers-second-generation",
+        "run",
+        goes_on_from="multi30k-en-de-papers-less-dropout",
+    ),
+    *earlier("multi30k-en-fr-papers", "run"),
+    *earlier("multi30k-en-fr-papers-taught", "run"),
+    *earlier("multi30k-en-fr-papers-both-ways", "run"),
+    *earlier(
+        "multi30k-en-fr-papers-less-dropout", "run", goes_on_from="multi30k-en-fr-papers-both-ways"
+    ),
+    *earlier(
+        "multi30k-en-fr-papers-second-generation",
+        "run",
+        goes_on_from="multi30k-en-fr-papers-less-dropout",
+    ),
+)
 ROWS = (
     Row("multi30k-en-de-papers/run", "de", papers=True),
-    Row("multi30k-en-de-papers/wide", "de", "wide", papers=True),
+    Row("multi30k-en-de-papers/half", "de", "half", papers=True),
     Row("multi30k-en-de-papers/short", "de", "short", papers=True),
-    Row("multi30k-en-de-papers-taught/run", "de", papers=True, teachers=TEACHERS),
-    *(
-        Row(
-            f"multi30k-en-de-papers-both-ways/{run}",
-            "de",
-            papers=True,
-            teachers=TEACHERS,
-            teachers_unlisted=BACK,
-        )
-        for run in ("run", "run-2", "run-3")
-    ),
     Row(
-        "multi30k-en-de-papers-less-dropout/run",
+        "multi30k-en-de-papers-both-ways/run",
         "de",
         papers=True,
-        goes_on_from="multi30k-en-de-papers-both-ways/run",
-        teachers=TEACHERS,
-        teachers_unlisted=BACK,
-    ),
-    Row(
-        "multi30k-en-de-papers-second-generation/run",
-        "de",
-        papers=True,
-        goes_on_from="multi30k-en-de-papers-less-dropout/run",
-        teachers=(*TEACHERS, "multi30k-en-de-papers-both-ways/run-2"),
+        goes_on_from="multi30k-en-de-papers/run",
+        teachers=("multi30k-en-de-papers/half",),
         teachers_unlisted=BACK,
     ),
     Row("multi30k-en-fr-papers/run", "fr", papers=True),
-    Row("multi30k-en-fr-papers-taught/run", "fr", papers=True),
-    Row("multi30k-en-fr-papers-both-ways/run", "fr", papers=True),
     Row(
-        "multi30k-en-fr-papers-less-dropout/run",
+        "multi30k-en-fr-papers-both-ways/run",
         "fr",
         papers=True,
-        goes_on_from="multi30k-en-fr-papers-both-ways/run",
-    ),
-    Row(
-        "multi30k-en-fr-papers-second-generation/run",
-        "fr",
-        papers=True,
-        goes_on_from="multi30k-en-fr-papers-less-dropout/run",
+        goes_on_from="multi30k-en-fr-papers/run",
     ),
     Row("multi30k-en-de/run", "de"),
+    Row("multi30k-en-de/half", "de", "half"),
     Row("multi30k-en-fr/run", "fr"),
+    Row("multi30k-en-fr/half", "fr", "half"),
     Row("tatoeba-en-de/run", "de", data="", tests=HELD_OUT),
 )
 
@@ -147,12 +166,14 @@ def score(row: Row, run: Path) -> dict[str, Any]:
 
     card = json.loads((run / "card.json").read_text(encoding="utf-8"))
     recipe = Recipe.model_validate(card["recipe"])
+    cores = card.get("threads", 1) * card.get("ranks", 1)
     found: dict[str, Any] = {
         "seed": recipe.seed,
         "parameters": measure(recipe, 15, 15).parameters,
         "flops": card["flops"],
         "updates": card["updates"],
-        "core_minutes": round(60 * card["hours"] * card.get("threads", 1)),
+        "cores": cores,
+        "core_minutes": round(60 * card["hours"] * cores),
         "development_bleu_greedy": card["development"]["bleu"],
         "tests": {},
     }
@@ -179,15 +200,15 @@ def score(row: Row, run: Path) -> dict[str, Any]:
             place = exporting.export(run, "ctranslate2", Path(work) / kind, kind)
             found["served"][kind] = ask(Path(place), row.tests[0], "ctranslate2")
     lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
-    found["curve"] = curve(lines, card.get("threads", 1))
+    found["curve"] = curve(lines, cores)
     return found
 
 
-def curve(lines: list[dict[str, Any]], threads: int) -> list[list[float]]:
+def curve(lines: list[dict[str, Any]], cores: int) -> list[list[float]]:
     """Core-minutes, updates and BLEU of each validation; seconds stand with what was learned."""
     seconds = {each["step"]: each["seconds"] for each in lines if each["kind"] == "learned"}
     return [
-        [round(seconds[each["step"]] * threads / 60, 1), each["step"], round(each["bleu"], 2)]
+        [round(seconds[each["step"]] * cores / 60, 1), each["step"], round(each["bleu"], 2)]
         for each in lines
         if each["kind"] == "validated" and each["step"] in seconds
     ]
@@ -227,6 +248,21 @@ def table(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def earlier_table(figures: dict[str, Any]) -> str:
+    """What replaced recipes reached: a line for each, BLEU of every test."""
+    lines = [
+        "| recipe, as it was | seed | test 2016 | test 2017 | mscoco | int8, 2016 | core-minutes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in EARLIER_ROWS:
+        found = figures[row.folder]
+        scores = [main_bleu(row, found["tests"][test])["value"] for test in TESTS]
+        scores.append(main_bleu(row, found["served"]["int8"])["value"])
+        cells = " | ".join(f"{each:.2f}" for each in scores)
+        lines.append(f"| {row.name} | {found['seed']} | {cells} | {found['core_minutes']} |")
+    return "\n".join(lines)
+
+
 def served(figures: dict[str, Any]) -> str:
     """What serving costs in quality."""
     lines = [
@@ -256,9 +292,10 @@ def signatures(figures: dict[str, Any]) -> str:
 def seeds(figures: dict[str, Any]) -> str:
     """How much of a figure is chance: the recipes that ran with several seeds."""
     runs: dict[str, list[Row]] = {}
-    for row in ROWS:
+    for row in (*ROWS, *EARLIER_ROWS):
         if row.folder in figures:
-            runs.setdefault(row.name, []).append(row)
+            name = f"{row.name}, as it was" if row.is_earlier else row.name
+            runs.setdefault(name, []).append(row)
     lines = ["| recipe | seeds | test | mean BLEU | from | to |", "|---|---|---|---|---|---|"]
     for name, rows in runs.items():
         if len(rows) < 2:
@@ -314,7 +351,8 @@ def _plainly(test: str) -> str:
 def draw(figures: dict[str, Any], path: Path) -> None:
     """BLEU on the development text against minutes of one core; a panel for each text."""
     panels: dict[str, list[Row]] = {}
-    for row in ROWS:
+    plain = [row for row in EARLIER_ROWS if row.folder.endswith("papers/run")]
+    for row in (*ROWS, *plain):
         if row.folder in figures:
             text = row.recipe.partition("-")[0].capitalize()
             protocol = "papers’" if row.papers else "our"
@@ -329,6 +367,7 @@ def draw(figures: dict[str, Any], path: Path) -> None:
             minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
             minutes = [before + each for each in minutes]
             short = row.name.removeprefix(rows[0].recipe).strip("- ") or "as it stands"
+            short = "as it was, with sinusoids" if row.is_earlier else short
             label = f"{short}, seed {figures[row.folder]['seed']}"
             axes.plot(minutes, bleu, "o-", ms=2.5, lw=1.4, color=colour, label=label)
         if number == 0:
@@ -366,6 +405,7 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name, text in (
         ("figures", table(figures)),
+        ("earlier", earlier_table(figures)),
         ("seeds", seeds(figures)),
         ("minutes", minutes_table(figures)),
         ("served", served(figures)),

@@ -46,10 +46,12 @@ def prepare(folder: Path) -> None:
 
 
 def _recipe(preset: str, files: list[str]) -> str:
+    # The bare loop's model: it adds sinusoids.
+    model = "model: {position: sinusoidal, dropout: 0.3}\n" if preset == "tiny" else ""
     return (
         f"preset: {preset}\nlanguages: {{source: en, target: de}}\n"
         f"corpus: {{train: [{{files: {json.dumps(files)}}}], held_out: 100}}\n"
-        "tokenizer: {vocabulary_size: 8000}\n"
+        f"{model}tokenizer: {{vocabulary_size: 8000}}\n"
         f"training: {{folder: run-{preset}, tokens_per_update: {TOKENS}, micro_batch: {TOKENS}, "
         "optimizer: adam, moving_average: 0, validation_pairs: 10}\n"
     )

@@ -67,7 +67,7 @@ def test_from_a_recipe_to_a_score(tmp_path, name):
 
 @pytest.mark.parametrize("name", RIVALS)
 def test_show_draws_it_and_writes_a_recipe_that_is_read_again(tmp_path, name):
-    settings = [f"model.architecture={RIVALS[name]['architecture']}"]
+    settings = [f"model.architecture={RIVALS[name]['architecture']}", "model.position=sinusoidal"]
     if name == "recurrent":
         settings.append("model.recurrent.attends=false")
     shown = command("show", "tiny", *settings)

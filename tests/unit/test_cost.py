@@ -53,7 +53,7 @@ def test_the_flops_of_a_recurrent_network_are_those_of_its_gates(cell, attends, 
 def test_the_flops_of_a_convolutional_network_are_those_of_its_windows():
     kernel, source, target = 5, 7, 6
     settings = ["model.architecture=convolutional", f"model.convolutional.kernel={kernel}"]
-    recipe = load_recipe("tiny", settings)
+    recipe = load_recipe("tiny", [*settings, "model.position=sinusoidal"])
     width, vocabulary = recipe.model.width, recipe.tokenizer.vocabulary_size
     window = kernel * width * 2 * width
     encoder = recipe.model.encoder_layers * source * window
@@ -65,7 +65,8 @@ def test_the_flops_of_a_convolutional_network_are_those_of_its_windows():
 
 @pytest.mark.parametrize("architecture", ["transformer", "recurrent", "convolutional"])
 def test_rooms_add_up(architecture):
-    model = measure(load_recipe("tiny", [f"model.architecture={architecture}"]), 8, 8)
+    settings = [f"model.architecture={architecture}", "model.position=sinusoidal"]
+    model = measure(load_recipe("tiny", settings), 8, 8)
     assert model.parameters == sum(room.parameters for room in model.rooms)
     assert model.flops == sum(room.flops for room in model.rooms)
     encoder = next(room for room in model.rooms if room.name == "encoder")

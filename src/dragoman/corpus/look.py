@@ -23,8 +23,8 @@ from dragoman.part import Choice, choose
 from dragoman.recipe_file import load_recipe
 from dragoman.tokenizer.advice import advise
 
-_PASSES = 40
-"""Over a small corpus, as in the runs of docs/journal.md; more were not tried."""
+_PASSES = 26
+"""Over a small corpus, as in the best runs of docs/journal.md; half as many lose little."""
 _TOKEN_CHARACTERS = 4.5
 """Of a token, about, padding counted."""
 _FEWEST_UPDATES = 1500

@@ -118,6 +118,7 @@ class Budget:
         return (
             f"tokenizer.vocabulary_size={self.vocabulary}",
             *network.settings(),
+            "model.position=sinusoidal",  # The lectures', and one that every rival can have.
             f"model.dropout={self.dropout}",
             *(f"training.{name}={value}" for name, value in training.items()),
             f"decoding.beam={self.beam}",
