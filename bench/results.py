@@ -6,9 +6,8 @@ RUNS holds the trained runs, each in the folder that ROWS names; where the recip
 stand, it is `recipes`. A run is scored once, on every test set of its protocol through PyTorch, and
 on the first also through CTranslate2 in float32 and int8. What came out goes to
 docs/results/figures.json with the run's learning curve, and stays there when the run is gone;
-`--new` scores again. Rows under `earlier/` are of recipes that better ones have replaced. Then the
-tables between the marks in docs/results.md are written from that file, and the curves are drawn.
-The text is found through DRAGOMAN_DATA, or beside the repository.
+`--new` scores again. Then the tables between the marks in docs/results.md are written from that
+file, and the curves are drawn. The text is found through DRAGOMAN_DATA, or beside the repository.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ BARE = ((32, 27.7), (48, 33.8), (64, 36.5), (80, 37.8))
 """Core-minutes and validation BLEU of the fastest bare PyTorch script we know, Adam, 2.4 M."""
 BARE_TEST = ((32, 28.6), (48, 35.2), (64, 37.1), (80, 38.2))
 """The same of test 2016."""
-EARLIER = "earlier/"
 LANGUAGES = {"de": "German", "fr": "French"}
 COLOURS = (
     "#1f6f8b",
@@ -65,14 +63,9 @@ class Row:
     """Core-minutes of those that are no rows."""
 
     @property
-    def is_earlier(self) -> bool:
-        """Whether its recipe has been replaced."""
-        return self.folder.startswith(EARLIER)
-
-    @property
     def recipe(self) -> str:
         """The file in `recipes`."""
-        return self.folder.removeprefix(EARLIER).partition("/")[0]
+        return self.folder.partition("/")[0]
 
     @property
     def name(self) -> str:
@@ -81,68 +74,69 @@ class Row:
 
 
 HELD_OUT = ("held out",)
-BACK = 14
-"""Core-minutes of the model from German to English."""
-
-
-def earlier(recipe: str, *runs: str, goes_on_from: str = "", changed: str = "") -> tuple[Row, ...]:
-    """Rows of a recipe that a better one has replaced."""
-    target = recipe.split("-")[2]
-    before = f"{EARLIER}{goes_on_from}/run" if goes_on_from else ""
-    return tuple(
-        Row(f"{EARLIER}{recipe}/{run}", target, changed, papers=True, goes_on_from=before)
-        for run in runs
-    )
-
-
-EARLIER_ROWS = (
-    *earlier("multi30k-en-de-papers", "run"),
-    *earlier("multi30k-en-de-papers", "wide", changed="wide"),
-    *earlier("multi30k-en-de-papers", "short", changed="short"),
-    *earlier("multi30k-en-de-papers-taught", "run"),
-    *earlier("multi30k-en-de-papers-both-ways", "run", "run-2", "run-3"),
-    *earlier(
-        "multi30k-en-de-papers-less-dropout", "run", goes_on_from="multi30k-en-de-papers-both-ways"
-    ),
-    *earlier(
-        "multi30k-en-de-papers-second-generation",
-        "run",
-        goes_on_from="multi30k-en-de-papers-less-dropout",
-    ),
-    *earlier("multi30k-en-fr-papers", "run"),
-    *earlier("multi30k-en-fr-papers-taught", "run"),
-    *earlier("multi30k-en-fr-papers-both-ways", "run"),
-    *earlier(
-        "multi30k-en-fr-papers-less-dropout", "run", goes_on_from="multi30k-en-fr-papers-both-ways"
-    ),
-    *earlier(
-        "multi30k-en-fr-papers-second-generation",
-        "run",
-        goes_on_from="multi30k-en-fr-papers-less-dropout",
-    ),
-)
+SINUSOIDS = "multi30k-en-de-papers/sinusoids"
+TEACHERS = (SINUSOIDS, "multi30k-en-de-papers/wide")
+BACK, BACK_SINUSOIDS = 14, 32
+"""Core-minutes of the models from German to English."""
 ROWS = (
     Row("multi30k-en-de-papers/run", "de", papers=True),
     Row("multi30k-en-de-papers/half", "de", "half", papers=True),
     Row("multi30k-en-de-papers/short", "de", "short", papers=True),
     Row(
-        "multi30k-en-de-papers-both-ways/run",
+        "multi30k-en-de-papers-thrice/run",
         "de",
         papers=True,
         goes_on_from="multi30k-en-de-papers/run",
         teachers=("multi30k-en-de-papers/half",),
         teachers_unlisted=BACK,
     ),
-    Row("multi30k-en-fr-papers/run", "fr", papers=True),
+    Row(SINUSOIDS, "de", "sinusoids", papers=True),
+    Row("multi30k-en-de-papers/wide", "de", "sinusoids, wide", papers=True),
+    Row("multi30k-en-de-papers/sinusoids-short", "de", "sinusoids, short", papers=True),
+    Row("multi30k-en-de-papers-taught/run", "de", papers=True, teachers=TEACHERS),
+    *(
+        Row(
+            f"multi30k-en-de-papers-both-ways/{run}",
+            "de",
+            papers=True,
+            teachers=TEACHERS,
+            teachers_unlisted=BACK_SINUSOIDS,
+        )
+        for run in ("run", "run-2", "run-3")
+    ),
     Row(
-        "multi30k-en-fr-papers-both-ways/run",
+        "multi30k-en-de-papers-less-dropout/run",
+        "de",
+        papers=True,
+        goes_on_from="multi30k-en-de-papers-both-ways/run",
+        teachers=TEACHERS,
+        teachers_unlisted=BACK_SINUSOIDS,
+    ),
+    Row(
+        "multi30k-en-de-papers-second-generation/run",
+        "de",
+        papers=True,
+        goes_on_from="multi30k-en-de-papers-less-dropout/run",
+        teachers=(*TEACHERS, "multi30k-en-de-papers-both-ways/run-2"),
+        teachers_unlisted=BACK_SINUSOIDS,
+    ),
+    Row("multi30k-en-fr-papers/run", "fr", papers=True),
+    Row("multi30k-en-fr-papers/sinusoids", "fr", "sinusoids", papers=True),
+    Row("multi30k-en-fr-papers-taught/run", "fr", papers=True),
+    Row("multi30k-en-fr-papers-both-ways/run", "fr", papers=True),
+    Row(
+        "multi30k-en-fr-papers-less-dropout/run",
         "fr",
         papers=True,
-        goes_on_from="multi30k-en-fr-papers/run",
+        goes_on_from="multi30k-en-fr-papers-both-ways/run",
     ),
-    Row("multi30k-en-de/run", "de"),
+    Row(
+        "multi30k-en-fr-papers-second-generation/run",
+        "fr",
+        papers=True,
+        goes_on_from="multi30k-en-fr-papers-less-dropout/run",
+    ),
     Row("multi30k-en-de/half", "de", "half"),
-    Row("multi30k-en-fr/run", "fr"),
     Row("multi30k-en-fr/half", "fr", "half"),
     Row("tatoeba-en-de/run", "de", data="", tests=HELD_OUT),
 )
@@ -248,21 +242,6 @@ def table(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def earlier_table(figures: dict[str, Any]) -> str:
-    """What replaced recipes reached: a line for each, BLEU of every test."""
-    lines = [
-        "| recipe, as it was | seed | test 2016 | test 2017 | mscoco | int8, 2016 | core-minutes |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in EARLIER_ROWS:
-        found = figures[row.folder]
-        scores = [main_bleu(row, found["tests"][test])["value"] for test in TESTS]
-        scores.append(main_bleu(row, found["served"]["int8"])["value"])
-        cells = " | ".join(f"{each:.2f}" for each in scores)
-        lines.append(f"| {row.name} | {found['seed']} | {cells} | {found['core_minutes']} |")
-    return "\n".join(lines)
-
-
 def served(figures: dict[str, Any]) -> str:
     """What serving costs in quality."""
     lines = [
@@ -292,10 +271,9 @@ def signatures(figures: dict[str, Any]) -> str:
 def seeds(figures: dict[str, Any]) -> str:
     """How much of a figure is chance: the recipes that ran with several seeds."""
     runs: dict[str, list[Row]] = {}
-    for row in (*ROWS, *EARLIER_ROWS):
+    for row in ROWS:
         if row.folder in figures:
-            name = f"{row.name}, as it was" if row.is_earlier else row.name
-            runs.setdefault(name, []).append(row)
+            runs.setdefault(row.name, []).append(row)
     lines = ["| recipe | seeds | test | mean BLEU | from | to |", "|---|---|---|---|---|---|"]
     for name, rows in runs.items():
         if len(rows) < 2:
@@ -351,8 +329,7 @@ def _plainly(test: str) -> str:
 def draw(figures: dict[str, Any], path: Path) -> None:
     """BLEU on the development text against minutes of one core; a panel for each text."""
     panels: dict[str, list[Row]] = {}
-    plain = [row for row in EARLIER_ROWS if row.folder.endswith("papers/run")]
-    for row in (*ROWS, *plain):
+    for row in ROWS:
         if row.folder in figures:
             text = row.recipe.partition("-")[0].capitalize()
             protocol = "papers’" if row.papers else "our"
@@ -367,7 +344,6 @@ def draw(figures: dict[str, Any], path: Path) -> None:
             minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
             minutes = [before + each for each in minutes]
             short = row.name.removeprefix(rows[0].recipe).strip("- ") or "as it stands"
-            short = "as it was, with sinusoids" if row.is_earlier else short
             label = f"{short}, seed {figures[row.folder]['seed']}"
             axes.plot(minutes, bleu, "o-", ms=2.5, lw=1.4, color=colour, label=label)
         if number == 0:
@@ -405,7 +381,6 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for name, text in (
         ("figures", table(figures)),
-        ("earlier", earlier_table(figures)),
         ("seeds", seeds(figures)),
         ("minutes", minutes_table(figures)),
         ("served", served(figures)),

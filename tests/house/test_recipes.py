@@ -52,8 +52,6 @@ def test_german_and_french_have_one_template():
 
 def test_every_recipe_that_has_figures_is_there():
     figures = json.loads((ROOT / "docs" / "results" / "figures.json").read_text(encoding="utf-8"))
-    # Earlier ones are of recipes that better ones have replaced; docs/results.md says where.
-    current = [folder for folder in figures if not folder.startswith("earlier/")]
-    assert current
-    for folder in current:
+    assert figures
+    for folder in figures:
         assert (ROOT / "recipes" / f"{folder.partition('/')[0]}.yaml").is_file(), folder
