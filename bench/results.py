@@ -42,6 +42,8 @@ COLOURS = (
     "#c9558f",
     "#2fa39a",
     "#8c6d4f",
+    "#8fb8de",
+    "#000000",
 )
 
 
@@ -327,31 +329,37 @@ def _plainly(test: str) -> str:
 
 
 def draw(figures: dict[str, Any], path: Path) -> None:
-    """BLEU on the development text against minutes of one core; a panel for each text."""
+    """BLEU on the development text against minutes of one core; a panel for each text.
+
+    Of several seeds the first is drawn, and of a panel the upper half: what is below was passed
+    by all in their first minutes.
+    """
     panels: dict[str, list[Row]] = {}
+    firsts = {row.name: row for row in reversed(ROWS) if row.folder in figures}
     for row in ROWS:
-        if row.folder in figures:
+        if firsts.get(row.name) == row:
             text = row.recipe.partition("-")[0].capitalize()
             protocol = "papers’" if row.papers else "our"
             title = f"{text}, English to {LANGUAGES[row.target]}, {protocol} protocol"
             panels.setdefault(title, []).append(row)
     lines = -(-len(panels) // 2)
-    figure = Figure(figsize=(11, 4.2 * lines), dpi=100, layout="constrained")
+    figure = Figure(figsize=(11, 4.8 * lines), dpi=100, layout="constrained")
     every = figure.subplots(lines, 2, squeeze=False).flatten()
     for number, (axes, (title, rows)) in enumerate(zip(every, panels.items(), strict=False)):
-        for row, colour in zip(rows, COLOURS * 2, strict=False):
+        best = 0.0
+        for row, colour in zip(rows, COLOURS, strict=False):
             before = minutes_before(row, figures)
             minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
             minutes = [before + each for each in minutes]
+            best = max(best, *bleu)
             short = row.name.removeprefix(rows[0].recipe).strip("- ") or "as it stands"
-            label = f"{short}, seed {figures[row.folder]['seed']}"
-            axes.plot(minutes, bleu, "o-", ms=2.5, lw=1.4, color=colour, label=label)
+            axes.plot(minutes, bleu, "o-", ms=2.5, lw=1.4, color=colour, label=short)
         if number == 0:
             minutes, bleu = zip(*BARE, strict=True)
             label = "an untuned bare script (beam 5)"
             axes.plot(minutes, bleu, "s--", ms=3, lw=1, color="#999999", label=label)
         axes.set_title(title, fontsize=10, loc="left")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(best / 2, best + 1)
         axes.set_xlim(left=0)
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
