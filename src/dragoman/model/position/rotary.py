@@ -59,5 +59,5 @@ def turn_as_complex(x: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:
     On a CPU several times as fast, for it reads memory in its order. GPUs stay with the plain form:
     compilers do not write complex code, and bfloat16 has no complex numbers.
     """
-    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+    pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * torch.complex(cosine, sine)).flatten(-2)
