@@ -24,7 +24,7 @@ from dragoman.recipe_file import load_recipe
 from dragoman.tokenizer.advice import advise
 
 _PASSES = 26
-"""Over a small corpus, as in the best runs of docs/journal.md; half as many lose little."""
+"""Over a small corpus, as in the runs of docs/journal.md; half as many lost two points."""
 _TOKEN_CHARACTERS = 4.5
 """Of a token, about, padding counted."""
 _FEWEST_UPDATES = 1500
