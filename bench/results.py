@@ -18,6 +18,7 @@ import os
 import re
 import tempfile
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -347,7 +348,7 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     every = figure.subplots(lines, 2, squeeze=False).flatten()
     for number, (axes, (title, rows)) in enumerate(zip(every, panels.items(), strict=False)):
         best = 0.0
-        for row, colour in zip(rows, COLOURS, strict=False):
+        for row, colour in zip(rows, cycle(COLOURS), strict=False):
             before = minutes_before(row, figures)
             minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
             minutes = [before + each for each in minutes]
