@@ -1,16 +1,32 @@
-# What must hold before a commit (`make check`), and what CI runs besides (`make test`).
+# Checks before a commit (`make check`: lint and quick tests) and in CI (`make test`).
 PYTHON ?= python
+PYTEST = $(PYTHON) -m pytest -n 2 --dist worksteal -q
+# Here every part and every search runs with the checks of tensor shapes, which take more than half
+# of the time of a search. CI runs the other tests without them.
+SHAPES = tests/contract tests/decoding tests/parity
 
-.PHONY: check lint test
+.PHONY: check lint test proof update
 
 check: lint
-	$(PYTHON) -m pytest -n 2 -q -m "not slow"
+	$(PYTEST) --hypothesis-profile quick -m "not slow and not long"
 
 lint:
-	ruff format --check src tests
-	ruff check src tests
+	ruff format --check src tests bench
+	ruff check src tests bench
 	mypy
 	lint-imports
 
 test: lint
-	$(PYTHON) -m pytest -n 2 -q
+	status=0; \
+	$(PYTEST) -m "not long" $(SHAPES) || status=1; \
+	DRAGOMAN_SHAPES=off $(PYTEST) -m "not long" $(addprefix --ignore=,$(SHAPES)) || status=1; \
+	exit $$status
+
+# Proofs that take minutes each: more random models and examples, longer texts, all combinations of
+# parts.
+proof:
+	$(PYTEST) --hypothesis-profile proof -m long
+
+# Refresh the versions that CI installs.
+update:
+	.ci/update

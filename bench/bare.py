@@ -1,25 +1,27 @@
-"""How fast is the same model in bare PyTorch, without a toolkit round it?
+"""The same model in bare PyTorch, without a toolkit around it.
 
     python bench/bare.py SIZE KIND BATCHES VOCABULARY COUNT
 
-A yardstick for `training.py`, which starts it: it imports nothing of Dragoman. SIZE is tiny or
-base. KIND is `bare`, a Transformer with every trick that pays on a CPU (matrix products in bfloat16,
-attention by plain matrix products, dropout from random bytes, a loss in chunks over real tokens in
-one room, an allocator that keeps its blocks, Adam), or `torch`, `nn.Transformer` as its
-documentation starts it, or `torch-kept`, the same with the allocator's settings. BATCHES is an
-.npz file. For each line on its input it learns the next COUNT batches and prints the seconds.
+The reference of `training.py`, which starts it; it imports nothing of Dragoman. SIZE is tiny or
+base. KIND is `bare`, a Transformer with every optimization that pays on a CPU (matrix products in
+bfloat16, attention by plain matrix products, dropout from random bytes, a loss in chunks over real
+tokens in one buffer, an allocator that keeps its blocks, Adam), or `torch`, `nn.Transformer` as its
+documentation uses it, or `torch-kept`, the same with the allocator settings. BATCHES is an .npz
+file. For each line on its input it trains on the next COUNT batches and prints wall-clock and CPU
+seconds.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-import time
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
+
+from timing import now, since
 
 SIZES = {
     "tiny": {"layers": 4, "width": 128, "inner": 256, "heads": 4, "dropout": 0.3, "is_pre": True},
@@ -29,6 +31,8 @@ PADDING, SMOOTHING, CHUNK, LONGEST = 0, 0.1, 256, 512
 
 
 class ByteDropout(torch.autograd.Function):
+    """Dropout that draws one random byte per feature."""
+
     @staticmethod
     def forward(ctx, x, levels):
         draws = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
@@ -43,6 +47,8 @@ class ByteDropout(torch.autograd.Function):
 
 
 class ChunkedLoss(torch.autograd.Function):
+    """Label-smoothed cross-entropy over chunks of rows."""
+
     @staticmethod
     def forward(ctx, states, weight, expected):
         share = SMOOTHING / len(weight)
@@ -72,6 +78,8 @@ class ChunkedLoss(torch.autograd.Function):
 
 
 class Attention(nn.Module):
+    """Multi-head attention by plain matrix products."""
+
     def __init__(self, width, heads):
         super().__init__()
         self.heads = heads
@@ -97,6 +105,8 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
+    """An encoder or decoder layer."""
+
     def __init__(self, size, *, has_cross):
         super().__init__()
         width = size["width"]
@@ -120,26 +130,29 @@ class Layer(nn.Module):
 
 
 def sinusoids(width):
-    place = torch.arange(LONGEST)[:, None].float()
-    angle = place / 10000 ** (2 * torch.arange(width // 2).float() / width)
+    """Sinusoidal position vectors."""
+    position = torch.arange(LONGEST)[:, None].float()
+    angle = position / 10000 ** (2 * torch.arange(width // 2).float() / width)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
 
 
 class Bare(nn.Module):
+    """The Transformer with all optimizations."""
+
     def __init__(self, size, vocabulary):
         super().__init__()
         self.width, layers = size["width"], size["layers"]
         self.levels = round(256 * size["dropout"])
         self.words = nn.Embedding(vocabulary, self.width)
         nn.init.normal_(self.words.weight, 0, self.width**-0.5)
-        self.register_buffer("places", sinusoids(self.width))
+        self.register_buffer("positions", sinusoids(self.width))
         self.encoder = nn.ModuleList(Layer(size, has_cross=False) for _ in range(layers))
         self.decoder = nn.ModuleList(Layer(size, has_cross=True) for _ in range(layers))
         end = nn.LayerNorm if size["is_pre"] else nn.Identity
         self.ends = nn.ModuleList((end(self.width), end(self.width)))
 
     def embed(self, tokens):
-        x = self.words(tokens) * self.width**0.5 + self.places[: tokens.shape[1]]
+        x = self.words(tokens) * self.width**0.5 + self.positions[: tokens.shape[1]]
         return ByteDropout.apply(x, self.levels)
 
     def forward(self, source, target, expected):
@@ -159,14 +172,14 @@ class Bare(nn.Module):
 
 
 class Torch(nn.Module):
-    """`nn.Transformer` as its documentation starts it."""
+    """`nn.Transformer` as its documentation uses it."""
 
     def __init__(self, size, vocabulary):
         super().__init__()
         self.width, self.dropout = size["width"], nn.Dropout(size["dropout"])
         self.words = nn.Embedding(vocabulary, self.width)
         nn.init.normal_(self.words.weight, 0, self.width**-0.5)
-        self.register_buffer("places", sinusoids(self.width))
+        self.register_buffer("positions", sinusoids(self.width))
         self.transformer = nn.Transformer(
             self.width,
             size["heads"],
@@ -179,7 +192,9 @@ class Torch(nn.Module):
         )
 
     def embed(self, tokens):
-        return self.dropout(self.words(tokens) * self.width**0.5 + self.places[: tokens.shape[1]])
+        return self.dropout(
+            self.words(tokens) * self.width**0.5 + self.positions[: tokens.shape[1]]
+        )
 
     def forward(self, source, target, expected):
         is_padding = source == PADDING
@@ -200,12 +215,14 @@ class Torch(nn.Module):
 
 
 def keep_memory() -> None:
+    """Let the C allocator keep freed blocks."""
     mallopt = ctypes.CDLL(None).mallopt
     for option, value in ((-3, 2**31 - 1), (-1, 2**31 - 1), (-2, 1 << 28), (-8, 2)):
         mallopt(option, value)
 
 
 def main() -> None:
+    """Train on request and print the time."""
     size, kind, path = sys.argv[1:4]
     torch.manual_seed(1)
     if kind != "torch":
@@ -221,7 +238,7 @@ def main() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), 3e-4, betas=(0.9, 0.98), fused=True)
     count = int(sys.argv[5])
     for number, _ in enumerate(sys.stdin):
-        start = time.perf_counter()
+        start = now()
         for batch in batches[number * count : (number + 1) * count]:
             loss = model(*batch)
             loss.backward()
@@ -229,7 +246,7 @@ def main() -> None:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             float(loss.detach())
-        print(time.perf_counter() - start, flush=True)
+        print(*since(start), flush=True)
 
 
 if __name__ == "__main__":

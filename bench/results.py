@@ -1,13 +1,13 @@
-"""Which figures stand in docs/results.md, and are they those of the runs?
+"""Score the published runs and write the tables of docs/results.md.
 
     python bench/results.py RUNS [--new]
 
-RUNS holds the trained runs, each in the folder that ROWS names; where the recipes were run as they
-stand, it is `recipes`. A run is scored once, on every test set of its protocol through PyTorch, and
-on the first also through CTranslate2 in float32 and int8. What came out goes to
-docs/results/figures.json with the run's learning curve, and stays there when the run is gone;
+RUNS contains the trained runs, each in the folder that ROWS names; if the recipes were run in
+place, it is `recipes`. A run is scored once: on every test set of its protocol through PyTorch, and
+on the first one also through CTranslate2 in float32 and int8. The scores go to
+docs/results/figures.json with the learning curve of the run, and stay there when the run is gone;
 `--new` scores again. Then the tables between the marks in docs/results.md are written from that
-file, and the curves are drawn. The text is found through DRAGOMAN_DATA, or beside the repository.
+file, and the curves are drawn. The text is figure through DRAGOMAN_DATA, or beside the repository.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-HOUSE = Path(__file__).parents[1]
-PAGE = HOUSE / "docs" / "results.md"
-FIGURES = HOUSE / "docs" / "results" / "figures.json"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "results.md"
+FIGURES = ROOT / "docs" / "results" / "figures.json"
 TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 BARE = ((32, 27.7), (48, 33.8), (64, 36.5), (80, 37.8))
-"""Core-minutes and validation BLEU of the fastest bare PyTorch script we know, Adam, 2.4 M."""
+"""Core-minutes and validation BLEU of the fastest bare PyTorch script we know (Adam, 2.4 M)."""
 BARE_TEST = ((32, 28.6), (48, 35.2), (64, 37.1), (80, 38.2))
-"""The same of test 2016."""
+"""The same for test 2016."""
 LANGUAGES = {"de": "German", "fr": "French"}
-COLOURS = (
+COLORS = (
     "#1f6f8b",
     "#b5432a",
     "#6a8f3c",
@@ -50,20 +50,20 @@ COLOURS = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One published row: where it ran, from which text, and what was changed of its recipe."""
+    """One published row: its run folder, its text, and what differs from its recipe."""
 
     folder: str
     target: str
     changed: str = ""
     data: str = "multi30k"
-    papers: bool = False
+    tokenized: bool = False
     tests: tuple[str, ...] = TESTS
-    goes_on_from: str = ""
-    """A row whose weights were its first."""
+    continues: str = ""
+    """The row whose weights it started from."""
     teachers: tuple[str, ...] = ()
-    """Other rows that must have run before."""
-    teachers_unlisted: int = 0
-    """Core-minutes of those that are no rows."""
+    """Rows whose output it was trained on."""
+    unlisted_minutes: int = 0
+    """Core-minutes of teachers that are not rows."""
 
     @property
     def recipe(self) -> str:
@@ -72,72 +72,72 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What the page calls it."""
+        """Its name on the page."""
         return f"{self.recipe} {self.changed}".strip()
 
 
 HELD_OUT = ("held out",)
-SINUSOIDS = "multi30k-en-de-papers/sinusoids"
-TEACHERS = (SINUSOIDS, "multi30k-en-de-papers/wide")
+SINUSOIDS = "multi30k-en-de-tokenized/sinusoids"
+TEACHERS = (SINUSOIDS, "multi30k-en-de-tokenized/wide")
 BACK, BACK_SINUSOIDS = 14, 32
-"""Core-minutes of the models from German to English."""
+"""Core-minutes of the back-translation models."""
 ROWS = (
-    Row("multi30k-en-de-papers/run", "de", papers=True),
-    Row("multi30k-en-de-papers/half", "de", "half", papers=True),
-    Row("multi30k-en-de-papers/short", "de", "short", papers=True),
+    Row("multi30k-en-de-tokenized/run", "de", tokenized=True),
+    Row("multi30k-en-de-tokenized/half", "de", "half", tokenized=True),
+    Row("multi30k-en-de-tokenized/short", "de", "short", tokenized=True),
     Row(
-        "multi30k-en-de-papers-thrice/run",
+        "multi30k-en-de-tokenized-distilled-1-back-translated/run",
         "de",
-        papers=True,
-        goes_on_from="multi30k-en-de-papers/run",
-        teachers=("multi30k-en-de-papers/half",),
-        teachers_unlisted=BACK,
+        tokenized=True,
+        continues="multi30k-en-de-tokenized/run",
+        teachers=("multi30k-en-de-tokenized/half",),
+        unlisted_minutes=BACK,
     ),
-    Row(SINUSOIDS, "de", "sinusoids", papers=True),
-    Row("multi30k-en-de-papers/wide", "de", "sinusoids, wide", papers=True),
-    Row("multi30k-en-de-papers/sinusoids-short", "de", "sinusoids, short", papers=True),
-    Row("multi30k-en-de-papers-taught/run", "de", papers=True, teachers=TEACHERS),
+    Row(SINUSOIDS, "de", "sinusoids", tokenized=True),
+    Row("multi30k-en-de-tokenized/wide", "de", "sinusoids, wide", tokenized=True),
+    Row("multi30k-en-de-tokenized/sinusoids-short", "de", "sinusoids, short", tokenized=True),
+    Row("multi30k-en-de-tokenized-distilled-2/run", "de", tokenized=True, teachers=TEACHERS),
     *(
         Row(
-            f"multi30k-en-de-papers-both-ways/{run}",
+            f"multi30k-en-de-tokenized-distilled-2-back-translated/{run}",
             "de",
-            papers=True,
+            tokenized=True,
             teachers=TEACHERS,
-            teachers_unlisted=BACK_SINUSOIDS,
+            unlisted_minutes=BACK_SINUSOIDS,
         )
         for run in ("run", "run-2", "run-3")
     ),
     Row(
-        "multi30k-en-de-papers-less-dropout/run",
+        "multi30k-en-de-tokenized-distilled-2-back-translated-low-dropout/run",
         "de",
-        papers=True,
-        goes_on_from="multi30k-en-de-papers-both-ways/run",
+        tokenized=True,
+        continues="multi30k-en-de-tokenized-distilled-2-back-translated/run",
         teachers=TEACHERS,
-        teachers_unlisted=BACK_SINUSOIDS,
+        unlisted_minutes=BACK_SINUSOIDS,
     ),
     Row(
-        "multi30k-en-de-papers-second-generation/run",
+        "multi30k-en-de-tokenized-distilled-3-back-translated/run",
         "de",
-        papers=True,
-        goes_on_from="multi30k-en-de-papers-less-dropout/run",
-        teachers=(*TEACHERS, "multi30k-en-de-papers-both-ways/run-2"),
-        teachers_unlisted=BACK_SINUSOIDS,
+        tokenized=True,
+        continues="multi30k-en-de-tokenized-distilled-2-back-translated-low-dropout/run",
+        teachers=(*TEACHERS, "multi30k-en-de-tokenized-distilled-2-back-translated/run-2"),
+        unlisted_minutes=BACK_SINUSOIDS,
     ),
-    Row("multi30k-en-fr-papers/run", "fr", papers=True),
-    Row("multi30k-en-fr-papers/sinusoids", "fr", "sinusoids", papers=True),
-    Row("multi30k-en-fr-papers-taught/run", "fr", papers=True),
-    Row("multi30k-en-fr-papers-both-ways/run", "fr", papers=True),
+    Row("multi30k-en-fr-tokenized/run", "fr", tokenized=True),
+    Row("multi30k-en-fr-tokenized/sinusoids", "fr", "sinusoids", tokenized=True),
+    Row("multi30k-en-fr-tokenized-distilled-2/run", "fr", tokenized=True),
+    Row("multi30k-en-fr-tokenized-distilled-2-back-translated/run", "fr", tokenized=True),
     Row(
-        "multi30k-en-fr-papers-less-dropout/run",
+        "multi30k-en-fr-tokenized-distilled-2-back-translated-low-dropout/run",
         "fr",
-        papers=True,
-        goes_on_from="multi30k-en-fr-papers-both-ways/run",
+        tokenized=True,
+        continues="multi30k-en-fr-tokenized-distilled-2-back-translated/run",
     ),
     Row(
-        "multi30k-en-fr-papers-second-generation/run",
+        "multi30k-en-fr-tokenized-distilled-3-back-translated/run",
         "fr",
-        papers=True,
-        goes_on_from="multi30k-en-fr-papers-less-dropout/run",
+        tokenized=True,
+        continues="multi30k-en-fr-tokenized-distilled-2-back-translated-low-dropout/run",
     ),
     Row("multi30k-en-de/half", "de", "half"),
     Row("multi30k-en-fr/half", "fr", "half"),
@@ -146,133 +146,138 @@ ROWS = (
 
 
 def texts(row: Row, run: Path, test: str) -> list[Path]:
-    """Source and reference of a test set; what was held out stands with what was prepared."""
+    """Source and reference of a test set; a held-out set is in the prepared folder."""
     if not row.data:
         return [run.parent / "prepared" / f"test.{side}" for side in ("source", "target")]
     named = os.environ.get("DRAGOMAN_DATA")
-    data = (Path(named) if named else HOUSE.parent / "shared" / "data") / row.data
-    folder, middle = (data / "tok", ".lc.norm.tok") if row.papers else (data, "")
+    data = (Path(named) if named else ROOT.parent / "shared" / "data") / row.data
+    folder, middle = (data / "tok", ".lc.norm.tok") if row.tokenized else (data, "")
     return [folder / f"{test}{middle}.{side}.gz" for side in ("en", row.target)]
 
 
 def score(row: Row, run: Path) -> dict[str, Any]:
-    """Everything about a run that the page says."""
+    """Measure everything that the page says about a run."""
     from dragoman.model.cost import measure
-    from dragoman.recipe import Recipe
+    from dragoman.recipe.schema import Recipe
     from dragoman.workflow import evaluation, exporting
 
     card = json.loads((run / "card.json").read_text(encoding="utf-8"))
     recipe = Recipe.model_validate(card["recipe"])
-    cores = card.get("threads", 1) * card.get("ranks", 1)
-    found: dict[str, Any] = {
+    cores = card.get("threads", 1) * card.get("world_size", 1)
+    figure: dict[str, Any] = {
         "seed": recipe.seed,
         "parameters": measure(recipe, 15, 15).parameters,
         "flops": card["flops"],
         "updates": card["updates"],
         "cores": cores,
         "core_minutes": round(60 * card["hours"] * cores),
-        "development_bleu_greedy": card["development"]["bleu"],
+        "validation_bleu_greedy": card["validation"]["value"],
         "tests": {},
     }
 
-    def ask(place: Path, test: str, engine: str) -> dict[str, Any]:
+    def evaluate(model: Path, test: str, engine: str) -> dict[str, Any]:
         source, reference = texts(row, run, test)
-        told = evaluation.evaluate(
-            place, source=source, references=[reference], papers=row.papers, engine=engine
+        evaluation_result = evaluation.evaluate(
+            model, source=source, references=[reference], tokenized=row.tokenized, engine=engine
         )
         return {
-            each.name: {
-                "value": round(each.value, 2),
-                "interval": [round(end, 2) for end in each.interval or ()],
-                "signature": each.signature,
+            score.name: {
+                "value": round(score.value, 2),
+                "interval": [round(bound, 2) for bound in score.interval or ()],
+                "signature": score.signature,
             }
-            for each in told.systems[0].scores
+            for score in evaluation_result.systems[0].scores
         }
 
     for test in row.tests:
-        found["tests"][test] = ask(run, test, "pytorch")
+        figure["tests"][test] = evaluate(run, test, "pytorch")
     with tempfile.TemporaryDirectory() as work:
-        found["served"] = {}
+        figure["exported"] = {}
         for kind in ("float32", "int8"):
-            place = exporting.export(run, "ctranslate2", Path(work) / kind, kind)
-            found["served"][kind] = ask(Path(place), row.tests[0], "ctranslate2")
+            folder = Path(work) / kind
+            exporting.export(run, to="ctranslate2", output=folder, quantization=kind)
+            figure["exported"][kind] = evaluate(folder, row.tests[0], "ctranslate2")
     lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
-    found["curve"] = curve(lines, cores)
-    return found
+    figure["curve"] = curve(lines, cores)
+    return figure
 
 
 def curve(lines: list[dict[str, Any]], cores: int) -> list[list[float]]:
-    """Core-minutes, updates and BLEU of each validation; seconds stand with what was learned."""
-    seconds = {each["step"]: each["seconds"] for each in lines if each["kind"] == "learned"}
+    """Core-minutes, updates and BLEU of each validation."""
+    seconds = {line["step"]: line["seconds"] for line in lines if line["kind"] == "progress"}
     return [
-        [round(seconds[each["step"]] * cores / 60, 1), each["step"], round(each["bleu"], 2)]
-        for each in lines
-        if each["kind"] == "validated" and each["step"] in seconds
+        [round(seconds[line["step"]] * cores / 60, 1), line["step"], round(line["bleu"], 2)]
+        for line in lines
+        if line["kind"] == "validation" and line["step"] in seconds
     ]
 
 
 def main_bleu(row: Row, scores: dict[str, Any]) -> dict[str, Any]:
     """The BLEU of the row's protocol."""
     names = [name for name in scores if name.startswith("BLEU")]
-    return scores[names[-1] if row.papers else names[0]]
+    return scores[names[-1] if row.tokenized else names[0]]
 
 
 def table(figures: dict[str, Any]) -> str:
-    """The rows that have figures."""
+    """The table of scores."""
     lines = [
         "| recipe | seed | test | BLEU (95 %) | chrF | parameters | FLOPs | core-minutes |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in ROWS:
-        found = figures.get(row.folder)
-        if found is None:
+        figure = figures.get(row.folder)
+        if figure is None:
             continue
-        for number, (test, scores) in enumerate(found["tests"].items()):
+        for number, (test, scores) in enumerate(figure["tests"].items()):
             bleu = main_bleu(row, scores)
             low, high = bleu["interval"]
-            first = f"{row.name} | {found['seed']}" if number == 0 else " | "
+            first = f"{row.name} | {figure['seed']}" if number == 0 else " | "
             cost = (
-                f"{found['parameters'] / 1e6:.2f} M | {found['flops']:.1e} | "
-                f"{found['core_minutes']}"
+                f"{figure['parameters'] / 1e6:.2f} M | {figure['flops']:.1e} | "
+                f"{figure['core_minutes']}"
                 if number == 0
                 else " | | "
             )
             lines.append(
-                f"| {first} | {_plainly(test)} | "
+                f"| {first} | {_label(test)} | "
                 f"**{bleu['value']:.2f}** ({low:.1f}–{high:.1f}) | "
                 f"{scores['chrF2']['value']:.2f} | {cost} |"
             )
     return "\n".join(lines)
 
 
-def served(figures: dict[str, Any]) -> str:
-    """What serving costs in quality."""
+def exported(figures: dict[str, Any]) -> str:
+    """The table of scores after export."""
     lines = [
         "| recipe | seed | PyTorch | CTranslate2 float32 | CTranslate2 int8 |",
         "|---|---|---|---|---|",
     ]
     for row in ROWS:
-        if found := figures.get(row.folder):
-            plain = main_bleu(row, found["tests"][row.tests[0]])["value"]
-            kinds = found["served"].values()
+        if figure := figures.get(row.folder):
+            plain = main_bleu(row, figure["tests"][row.tests[0]])["value"]
+            kinds = figure["exported"].values()
             others = [main_bleu(row, scores)["value"] for scores in kinds]
-            cells = " | ".join(f"{each:.2f} ({each - plain:+.2f})" for each in others)
-            lines.append(f"| {row.name} | {found['seed']} | {plain:.2f} | {cells} |")
+            cells = " | ".join(f"{bleu:.2f} ({bleu - plain:+.2f})" for bleu in others)
+            lines.append(f"| {row.name} | {figure['seed']} | {plain:.2f} | {cells} |")
     return "\n".join(lines)
 
 
 def signatures(figures: dict[str, Any]) -> str:
-    """By which others can repeat the numbers."""
-    seen = {}
+    """The sacreBLEU signatures."""
+    signatures_by_name = {}
     for row in ROWS:
-        if found := figures.get(row.folder):
-            for name, each in found["tests"][row.tests[0]].items():
-                seen[f"{name}, {'papers' if row.papers else 'ours'}"] = each["signature"]
-    return "\n".join(f"- {name}: `{each}`" for name, each in seen.items() if "TER" not in name)
+        if figure := figures.get(row.folder):
+            for name, score in figure["tests"][row.tests[0]].items():
+                signatures_by_name[f"{name}, {'tokenized' if row.tokenized else 'raw'}"] = score[
+                    "signature"
+                ]
+    return "\n".join(
+        f"- {name}: `{text}`" for name, text in signatures_by_name.items() if "TER" not in name
+    )
 
 
 def seeds(figures: dict[str, Any]) -> str:
-    """How much of a figure is chance: the recipes that ran with several seeds."""
+    """The table of recipes with several seeds."""
     runs: dict[str, list[Row]] = {}
     for row in ROWS:
         if row.folder in figures:
@@ -283,64 +288,63 @@ def seeds(figures: dict[str, Any]) -> str:
             continue
         count = len({figures[row.folder]["seed"] for row in rows})
         for number, test in enumerate(rows[0].tests):
-            found = [main_bleu(row, figures[row.folder]["tests"][test])["value"] for row in rows]
+            figure = [main_bleu(row, figures[row.folder]["tests"][test])["value"] for row in rows]
             first = f"{name} | {count}" if number == 0 else " | "
             lines.append(
-                f"| {first} | {_plainly(test)} | **{sum(found) / len(found):.2f}** | "
-                f"{min(found):.2f} | {max(found):.2f} |"
+                f"| {first} | {_label(test)} | **{sum(figure) / len(figure):.2f}** | "
+                f"{min(figure):.2f} | {max(figure):.2f} |"
             )
     return "\n".join(lines)
 
 
 def minutes_before(row: Row, figures: dict[str, Any]) -> int:
-    """Core-minutes of the runs that a run goes on from."""
-    minutes, rows = 0, {each.folder: each for each in ROWS}
-    while row.goes_on_from:
-        row = rows[row.goes_on_from]
+    """Core-minutes of the runs that a run continues."""
+    minutes, rows = 0, {listed.folder: listed for listed in ROWS}
+    while row.continues:
+        row = rows[row.continues]
         minutes += figures[row.folder]["core_minutes"]
     return minutes
 
 
 def all_minutes(figures: dict[str, Any]) -> list[tuple[int, float, str]]:
-    """Core-minutes with all teachers, BLEU of test 2016 in the papers' German, and name."""
+    """Core-minutes with all teachers, BLEU of test 2016 (German, tokenized), and name."""
     return sorted(
         (
             figures[row.folder]["core_minutes"]
             + minutes_before(row, figures)
-            + sum(figures[each]["core_minutes"] for each in row.teachers)
-            + row.teachers_unlisted,
+            + sum(figures[teacher]["core_minutes"] for teacher in row.teachers)
+            + row.unlisted_minutes,
             main_bleu(row, figures[row.folder]["tests"][TESTS[0]])["value"],
             f"{row.name}, seed {figures[row.folder]['seed']}",
         )
         for row in ROWS
-        if row.folder in figures and row.papers and row.target == "de"
+        if row.folder in figures and row.tokenized and row.target == "de"
     )
 
 
 def minutes_table(figures: dict[str, Any]) -> str:
-    """What a BLEU costs, teachers included, beside the bare script."""
+    """The cost of a BLEU, teachers included, beside the bare script."""
     lines = ["| core-minutes, teachers included | BLEU, test 2016 | |", "|---|---|---|"]
-    found = all_minutes(figures) + [(*each, "*an untuned bare script*") for each in BARE_TEST]
-    lines += [f"| {minutes} | {bleu:.1f} | {name} |" for minutes, bleu, name in sorted(found)]
+    figure = all_minutes(figures) + [(*point, "*an untuned bare script*") for point in BARE_TEST]
+    lines += [f"| {minutes} | {bleu:.1f} | {name} |" for minutes, bleu, name in sorted(figure)]
     return "\n".join(lines)
 
 
-def _plainly(test: str) -> str:
+def _label(test: str) -> str:
     return test.replace("_flickr", "").replace("_", " ")
 
 
 def draw(figures: dict[str, Any], path: Path) -> None:
-    """BLEU on the development text against minutes of one core; a panel for each text.
+    """Draw validation BLEU against minutes of one core, one panel per text.
 
-    Of several seeds the first is drawn, and of a panel the upper half: what is below was passed
-    by all in their first minutes.
+    Only the first of several seeds and the upper half of each panel are drawn.
     """
     panels: dict[str, list[Row]] = {}
     firsts = {row.name: row for row in reversed(ROWS) if row.folder in figures}
     for row in ROWS:
         if firsts.get(row.name) == row:
             text = row.recipe.partition("-")[0].capitalize()
-            protocol = "papers’" if row.papers else "our"
+            protocol = "tokenized" if row.tokenized else "raw"
             title = f"{text}, English to {LANGUAGES[row.target]}, {protocol} protocol"
             panels.setdefault(title, []).append(row)
     lines = -(-len(panels) // 2)
@@ -348,13 +352,13 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     every = figure.subplots(lines, 2, squeeze=False).flatten()
     for number, (axes, (title, rows)) in enumerate(zip(every, panels.items(), strict=False)):
         best = 0.0
-        for row, colour in zip(rows, cycle(COLOURS), strict=False):
+        for row, color in zip(rows, cycle(COLORS), strict=False):
             before = minutes_before(row, figures)
             minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
-            minutes = [before + each for each in minutes]
+            minutes = [before + passed for passed in minutes]
             best = max(best, *bleu)
-            short = row.name.removeprefix(rows[0].recipe).strip("- ") or "as it stands"
-            axes.plot(minutes, bleu, "o-", ms=2.5, lw=1.4, color=colour, label=short)
+            short = row.name.removeprefix(rows[0].recipe).strip("- ") or "unchanged"
+            axes.plot(minutes, bleu, "o-", ms=2.5, lw=1.4, color=color, label=short)
         if number == 0:
             minutes, bleu = zip(*BARE, strict=True)
             label = "an untuned bare script (beam 5)"
@@ -368,12 +372,12 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     for axes in every[len(panels) :]:
         axes.remove()
     figure.supxlabel("minutes of one core", fontsize=10)
-    figure.supylabel("BLEU of the development text, greedy search", fontsize=10)
+    figure.supylabel("BLEU on the validation set, greedy search", fontsize=10)
     figure.savefig(path, format="png")
 
 
 def main() -> None:
-    """Score what is new, and write the page."""
+    """Score new runs and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=Path)
     parser.add_argument("--new", action="store_true", help="score again what was scored")
@@ -392,7 +396,7 @@ def main() -> None:
         ("figures", table(figures)),
         ("seeds", seeds(figures)),
         ("minutes", minutes_table(figures)),
-        ("served", served(figures)),
+        ("exported", exported(figures)),
         ("signatures", signatures(figures)),
     ):
         marked = re.compile(f"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -1,12 +1,12 @@
-"""What does preparation cost as the corpus grows, in seconds and in memory?
+"""Cost of preparation as the corpus grows, in seconds and memory.
 
-    python bench/scale.py ROWS [--steps unicode,length,...] [--folder WORK]
+    python bench/scale.py ROWS [--filters unicode,length,...] [--folder WORK]
 
-Makes ROWS pairs of real length out of the shared Europarl text (the first half of one sentence,
+Makes ROWS pairs of realistic length from the shared Europarl text (the first half of one sentence,
 the second half of another), one in fifty of them twice, and prepares them: clean, exact and near
-duplicates, split, tokenizer, shards. Prints seconds for each stage and the greatest memory of all
-processes together, then walks an epoch's beginning with the training reader. The last line is
-JSON. The text is found through DRAGOMAN_DATA, or beside the repository.
+duplicates, split, tokenizer, shards. Prints the seconds of each stage and the peak memory of all
+processes together, then reads the first batches of an epoch with the training reader. The last line
+is JSON. The text is found through DRAGOMAN_DATA, or beside the repository.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ import psutil
 
 
 def write_text(folder: Path, rows: int) -> None:
-    """Write the corpus; the mixture is a function of the row's number."""
+    """Write the corpus; the mixture is a function of the row number."""
     named = os.environ.get("DRAGOMAN_DATA")
     data = Path(named) if named else Path(__file__).parents[2] / "shared" / "data"
     sides = []
     for language in ("en", "de"):
         with bz2.open(data / "europarl" / f"train.2005-2010.{language}.bz2", "rt") as file:
             words = [line.split() for line in file]
-        halves = [(each[: len(each) // 2], each[len(each) // 2 :]) for each in words]
+        halves = [(line[: len(line) // 2], line[len(line) // 2 :]) for line in words]
         sides.append([(" ".join(first), " ".join(second)) for first, second in halves])
     count = len(sides[0])
     files = [(folder / f"all.{language}").open("w") for language in ("en", "de")]
@@ -48,7 +48,7 @@ def write_text(folder: Path, rows: int) -> None:
 
 
 class Memory(threading.Thread):
-    """Watches this process and all it starts."""
+    """Measures the memory of this process and its children."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -56,7 +56,7 @@ class Memory(threading.Thread):
         self.largest = 0
 
     def run(self) -> None:
-        """Look twice a second."""
+        """Measure twice a second."""
         me = psutil.Process()
         while True:
             sizes = []
@@ -75,12 +75,12 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("rows", type=int)
-    parser.add_argument("--steps", default="unicode,length,ratio,copies,script,placeholders")
+    parser.add_argument("--filters", default="unicode,length,ratio,copies,script,placeholders")
     parser.add_argument("--folder", default="")
     given = parser.parse_args()
     folder = Path(given.folder or tempfile.mkdtemp(prefix="dragoman-scale-"))
     folder.mkdir(parents=True, exist_ok=True)
-    # In a process of its own, so that its memory is not counted with preparation's.
+    # In its own process, so that its memory is not counted.
     writer = multiprocessing.get_context("spawn").Process(
         target=write_text, args=(folder, given.rows)
     )
@@ -89,26 +89,30 @@ def main() -> None:
     (folder / "recipe.yaml").write_text(
         "preset: small\nlanguages: {source: en, target: de}\n"
         "corpus:\n  train: [{files: [all.en, all.de]}]\n  duplicates: near\n"
-        f"  steps: [{given.steps}]\ntokenizer: {{sample: 1000000}}\n"
+        f"  filters: [{given.filters}]\ntokenizer: {{sample: 1000000}}\n"
     )
-    from dragoman.workflow import preparation
     from dragoman.data.sampler import Sampler
     from dragoman.data.store import Prepared
+    from dragoman.workflow import preparation
 
     memory = Memory()
     memory.start()
     seconds: dict[str, float] = {}
     last = start = time.perf_counter()
-    for progress in preparation.prepare(folder / "recipe.yaml"):
+
+    def on_progress(progress: preparation.PreparationProgress) -> None:
+        nonlocal last
         now = time.perf_counter()
         seconds[progress.stage] = seconds.get(progress.stage, 0.0) + now - last
         last = now
+
+    prepared = preparation.prepare(folder / "recipe.yaml", on_progress=on_progress)
     whole = time.perf_counter() - start
     for stage, value in seconds.items():
         print(f"{stage:<17}{value:9.1f} s{1e6 * value / given.rows:9.2f} s/M pairs", flush=True)
     peak, largest = memory.peak, memory.largest
-    report = json.loads((folder / "prepared" / "report.json").read_text())
-    print(json.dumps(report["corpora"][0]["dropped"]))
+    report = prepared.report
+    print(json.dumps(dict(report.corpora[0].dropped)))
     before = psutil.Process().memory_info().rss
     begun = time.perf_counter()
     batches = Sampler(Prepared.open(folder / "prepared"), 1, 4096).batches()
@@ -118,7 +122,7 @@ def main() -> None:
         planned.read()
     result = {
         "rows": given.rows,
-        "kept": report["sides"]["train"],
+        "kept": report.splits.train,
         "seconds": round(whole, 1),
         "seconds_per_million": {k: round(1e6 * v / given.rows, 2) for k, v in seconds.items()},
         "peak_memory_gb": round(peak / 1e9, 2),

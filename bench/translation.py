@@ -1,14 +1,14 @@
-"""How fast is `Translator` beside the bare engines?
+"""Speed of `Translator` compared with the bare engines.
 
     python bench/translation.py [--quick] [--run RUN]
 
-One process, two threads, float32, the sentences of Multi30k's test of 2016, ours and theirs in
-turn, median of the repeats. Ours: text in, text out. Theirs: ready-made tokens in, tokens out,
-sorted by length, in the batches and with the threads that are best for them here (`--tune` tries
-several).
+One process, two threads, float32, the sentences of Multi30k's test 2016, ours and theirs
+alternating, median of the repeats; above 1 we are faster. `_cpu` is the ratio of CPU seconds.
+Ours: text in, text out. Theirs: tokens in, tokens out, sorted by length, with the batch size and
+threads that are fastest for them here (`--tune` tries several).
 
-Without RUN a model of the preset `tiny` is trained for a short while, so that sentences have the
-lengths of sentences. The last line is JSON.
+Without RUN a model of the preset `tiny` is trained for a short time, so that translations have
+realistic lengths. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -17,106 +17,115 @@ import argparse
 import gzip
 import json
 import os
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from timing import Seconds, median, ratios, timed
 
 if TYPE_CHECKING:
-    from dragoman.translator import Translator
+    from dragoman.inference.translator import Translator
 
 DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).parents[2] / "shared" / "data"))
 MULTI30K = DATA / "multi30k"
 THREADS = 2
 
 SAME = ["decoding.search=beam", "decoding.length_penalty=1", "decoding.retry=false"]
-"""What the bare engines do; they never doubt what they say."""
+"""The settings of the bare engines; they never retry."""
 
 
 class Bare(NamedTuple):
-    """An engine with what it was given."""
+    """An engine and its input."""
 
-    run: Callable[[], list]
-    """What is timed."""
-    read: Callable[[list], list[list[int]]]
-    """What it said, in token ids."""
+    run: Callable[[], list[Any]]
+    """The timed call."""
+    read: Callable[[list[Any]], list[list[int]]]
+    """Its output as token ids."""
 
 
 def train(folder: Path, minutes: float) -> Path:
-    """A model that has learned for some minutes."""
+    """Train a model for some minutes."""
     from dragoman.workflow import preparation, training
 
     files = {
-        part: [str(MULTI30K / f"{name}.{side}.gz") for side in ("en", "de")]
-        for part, name in (("train", "train"), ("development", "val"))
+        split: [str(MULTI30K / f"{name}.{side}.gz") for side in ("en", "de")]
+        for split, name in (("train", "train"), ("validation", "val"))
     }
-    corpora = "".join(f"  {part}: [{{files: {each}}}]\n" for part, each in files.items())
+    corpora = "".join(f"  {split}: [{{files: {names}}}]\n" for split, names in files.items())
     recipe = folder / "recipe.yaml"
     languages = "languages: {source: en, target: de}"
     recipe.write_text(f"preset: tiny\n{languages}\ncorpus:\n{corpora}", encoding="utf-8")
-    for _ in preparation.prepare(recipe):
-        pass
-    # Small updates and little to forget: so it learns soonest where sentences end.
-    soon = ["tokens_per_update=1024", "warmup=200", "moving_average=0.98", f"minutes={minutes}"]
+    preparation.prepare(recipe)
+    # Small updates and a short average learn soonest where sentences end.
+    fast = ["tokens_per_update=1024", "warmup_steps=200", "ema_decay=0.98", f"minutes={minutes}"]
     rest = ["validate_every=100000", "save_every=100000", "log_every=1000"]
-    settings = ["model.dropout=0.1", *(f"training.{each}" for each in [*soon, *rest])]
-    for _ in training.train(recipe, settings):
-        pass
+    settings = ["model.dropout=0.1", *(f"training.{setting}" for setting in [*fast, *rest])]
+    # Hugging Face has no rotary positions.
+    training.train(recipe, [*settings, "model.position=sinusoidal"])
     return folder / "run"
 
 
 def sentences(count: int) -> list[str]:
+    """The first sentences of the test set."""
     with gzip.open(MULTI30K / "test_2016_flickr.en.gz", "rt", encoding="utf-8") as file:
         return file.read().split("\n")[:count]
 
 
-def compare(translator: Translator, texts: list[str], theirs: Bare, repeats: int) -> dict:
-    """Seconds of both in turn; a first round of each is not counted."""
-    seconds: dict[str, list[float]] = {"ours": [], "theirs": []}
+class Figure(NamedTuple):
+    """The comparison of one setting."""
+
+    ours: list[Seconds]
+    theirs: list[Seconds]
+    same: float
+    """Share of sentences with the same translation."""
+
+    def summary(self, count: int) -> str:
+        """One line for a person."""
+        speeds = [count / median(series).wall for series in (self.ours, self.theirs)]
+        return f"ours {speeds[0]:,.0f}/s, theirs {speeds[1]:,.0f}/s, same {self.same:.1%}"
+
+
+def compare(translator: Translator, texts: list[str], theirs: Bare, repeats: int) -> Figure:
+    """Time both in turn; the first round is a warm-up."""
+    series: dict[str, list[Seconds]] = {"ours": [], "theirs": []}
     outputs = {}
     for _ in range(repeats + 1):
         for name, run in (("ours", lambda: translator.translate(texts)), ("theirs", theirs.run)):
-            start = time.perf_counter()
-            outputs[name] = run()
-            seconds[name].append(time.perf_counter() - start)
-    middle = {name: statistics.median(each[1:]) for name, each in seconds.items()}
-    ours = [each.text for each in outputs["ours"]]
+            outputs[name], seconds = timed(run)
+            series[name].append(seconds)
+    ours = [translation.text for translation in outputs["ours"]]
     others = translator.target.decode(theirs.read(outputs["theirs"]))
-    return {
-        "ratio": round(middle["theirs"] / middle["ours"], 3),
-        "ours_per_second": round(len(texts) / middle["ours"], 1),
-        "theirs_per_second": round(len(texts) / middle["theirs"], 1),
-        "same": sum(map(str.__eq__, ours, others)) / len(texts),
-    }
+    same = sum(map(str.__eq__, ours, others)) / len(texts)
+    return Figure(series["ours"][1:], series["theirs"][1:], same)
 
 
 def bare_ctranslate2(
-    folder: Path, texts: list[str], beam: int, places: int = 2048, workers: int = THREADS
+    folder: Path, texts: list[str], beam: int, batch_tokens: int = 2048, workers: int = THREADS
 ) -> Bare:
+    """CTranslate2 without Dragoman."""
     import ctranslate2
 
     from dragoman.decoding.engine import length_limit
-    from dragoman.recipe import DecodingRecipe
+    from dragoman.recipe.schema import DecodingRecipe
     from dragoman.tokenizer.folder import load_tokenizer
 
     source, target = (load_tokenizer(folder / "tokenizer" / side) for side in ("source", "target"))
-    ready = [source.pieces(each) for each in source.encode(texts)]
+    ready = [source.pieces(ids) for ids in source.encode(texts)]
     translator = ctranslate2.Translator(
         str(folder), inter_threads=workers, intra_threads=THREADS // workers
     )
 
-    numbers = {piece: each for each, piece in enumerate(target.pieces(range(target.size)))}
+    ids = {piece: number for number, piece in enumerate(target.pieces(range(target.size)))}
 
-    def read(found: list) -> list[list[int]]:
-        return [[numbers[piece] for piece in each.hypotheses[0]] for each in found]
+    def read(results: list[Any]) -> list[list[int]]:
+        return [[ids[piece] for piece in result.hypotheses[0]] for result in results]
 
-    def run() -> list:
+    def run() -> list[Any]:
         return translator.translate_batch(
             ready,
             beam_size=beam,
-            max_batch_size=places,
+            max_batch_size=batch_tokens,
             batch_type="tokens",
             min_decoding_length=0,
             max_decoding_length=length_limit(1, DecodingRecipe()),
@@ -127,6 +136,7 @@ def bare_ctranslate2(
 
 
 def huggingface(folder: Path, texts: list[str], beam: int, rows: int) -> Bare:
+    """Hugging Face transformers."""
     import torch
     from transformers import AutoModelForSeq2SeqLM
 
@@ -140,12 +150,12 @@ def huggingface(folder: Path, texts: list[str], beam: int, rows: int) -> Bare:
 
     @torch.inference_mode()
     def run() -> list[list[int]]:
-        found: list[list[int]] = [[] for _ in ids]
+        outputs: list[list[int]] = [[] for _ in ids]
         for start in range(0, len(order), rows):
-            some = order[start : start + rows]
-            longest = max(len(ids[row]) for row in some) + 1
+            batch_rows = order[start : start + rows]
+            longest = max(len(ids[row]) for row in batch_rows) + 1
             batch = torch.tensor(
-                [[*ids[row], END, *[PADDING] * (longest - len(ids[row]) - 1)] for row in some]
+                [[*ids[row], END, *[PADDING] * (longest - len(ids[row]) - 1)] for row in batch_rows]
             )
             answers = model.generate(
                 input_ids=batch,
@@ -156,75 +166,72 @@ def huggingface(folder: Path, texts: list[str], beam: int, rows: int) -> Bare:
                 early_stopping=True,
                 max_length=115,
             )
-            for row, answer in zip(some, answers.tolist(), strict=True):
+            for row, answer in zip(batch_rows, answers.tolist(), strict=True):
                 body = answer[1:]
-                found[row] = body[: body.index(END)] if END in body else body
-        return found
+                outputs[row] = body[: body.index(END)] if END in body else body
+        return outputs
 
     return Bare(run, list)
 
 
-def measure(run: Path, texts: list[str], few: list[str], repeats: int) -> dict:
+def measure(run: Path, texts: list[str], few: list[str], repeats: int) -> dict[str, float]:
+    """Compare with both bare engines."""
     import torch
 
-    from dragoman.exporting import ctranslate2
-    from dragoman.exporting import huggingface as hugging_face
+    from dragoman.inference.translator import Translator
+    from dragoman.interop import ctranslate2
+    from dragoman.interop import huggingface as hugging_face
     from dragoman.training.device import keep_memory
-    from dragoman.translator import Translator
 
     keep_memory()
     torch.set_num_threads(THREADS)
-    figures = {}
+    result: dict[str, float] = {}
     for to, export in (("ctranslate2", ctranslate2.export), ("huggingface", hugging_face.export)):
         if not (run / to).exists():
             export(run, run / to)
     for beam in (1, 5):
-        settings = [*SAME, f"decoding.beam={beam}"]
+        settings = [*SAME, f"decoding.beam_size={beam}"]
         fast = Translator.load(run, settings, engine="ctranslate2", threads=THREADS)
         bare = bare_ctranslate2(run / "ctranslate2", texts, beam)
         figure = compare(fast, texts, bare, repeats)
-        figures[f"ctranslate2_vs_bare_beam{beam}"] = figure
-        print(f"CTranslate2, beam {beam}: {figure}", flush=True)
+        result |= ratios(f"ctranslate2_vs_bare_beam{beam}", figure.ours, figure.theirs)
+        print(f"CTranslate2, beam {beam}: {figure.summary(len(texts))}", flush=True)
     for beam, rows in ((1, 128), (5, 64)):
-        settings = [*SAME, f"decoding.beam={beam}"]
+        settings = [*SAME, f"decoding.beam_size={beam}"]
         plain = Translator.load(run, settings, engine="pytorch")
-        some = few[:: 2 if beam > 1 else 1]  # A beam takes them long.
-        theirs = huggingface(run / "huggingface", some, beam, rows)
-        figure = compare(plain, some, theirs, repeats)
-        figures[f"torch_vs_huggingface_beam{beam}"] = figure
-        print(f"PyTorch and Hugging Face, beam {beam}: {figure}", flush=True)
-    return figures
+        sample = few[:: 2 if beam > 1 else 1]  # Beam search is slow there.
+        theirs = huggingface(run / "huggingface", sample, beam, rows)
+        figure = compare(plain, sample, theirs, repeats)
+        result |= ratios(f"torch_vs_huggingface_beam{beam}", figure.ours, figure.theirs)
+        print(f"PyTorch, beam {beam}: {figure.summary(len(sample))}", flush=True)
+    return result
 
 
 def tune(run: Path, texts: list[str]) -> None:
-    """Try how the bare engine is fastest here."""
+    """Find the fastest settings of the bare engine."""
     for beam in (1, 5):
         for workers in (1, 2):
-            for places in (512, 1024, 2048, 4096):
-                bare = bare_ctranslate2(run / "ctranslate2", texts, beam, places, workers)
+            for batch_tokens in (512, 1024, 2048, 4096):
+                bare = bare_ctranslate2(run / "ctranslate2", texts, beam, batch_tokens, workers)
                 bare.run()
-                seconds = []
-                for _ in range(3):
-                    start = time.perf_counter()
-                    bare.run()
-                    seconds.append(time.perf_counter() - start)
-                rate = len(texts) / statistics.median(seconds)
-                print(f"beam {beam}, {workers} workers, {places} tokens: {rate:.0f}/s", flush=True)
+                rate = len(texts) / median([timed(bare.run)[1] for _ in range(5)]).wall
+                print(f"beam {beam}, {workers} workers, {batch_tokens} tokens: {rate:.0f}/s")
 
 
 def main() -> None:
+    """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--run", type=Path)
-    asked = parser.parse_args()
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
-        run = asked.run or train(Path(made), 0.8 if asked.quick else 8)
+        run = given.run or train(Path(made), 0.8 if given.quick else 8)
         texts = sentences(1000)
-        figures = measure(run, texts, texts[:: 5 if asked.quick else 1], 3 if asked.quick else 5)
-        if asked.tune:
+        result = measure(run, texts, texts[:: 5 if given.quick else 1], 5)
+        if given.tune:
             tune(run, texts)
-    print(json.dumps({name: each["ratio"] for name, each in figures.items()}))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

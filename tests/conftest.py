@@ -1,9 +1,10 @@
 """What do all tests share?
 
 Shapes are checked here and nowhere else: the hook must be installed before the model is imported.
-Set DRAGOMAN_SHAPES=off to run the same tests without it.
+Set DRAGOMAN_SHAPES=off to run the same tests without it; the Makefile does so for most of CI.
 """
 
+import gc
 import os
 
 import hypothesis
@@ -23,11 +24,30 @@ if os.environ.get("DRAGOMAN_SHAPES") != "off":
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Machines are shared, so no single example has a deadline; a failure prints how to repeat it.
-hypothesis.settings.register_profile("dragoman", deadline=None, print_blob=True)
+# Machines are shared, so no single example has a deadline; a failure prints how to repeat it. The
+# same code gets the same examples, so that CI does not fail by chance; `make proof` searches for
+# new ones.
+hypothesis.settings.register_profile(
+    "dragoman", deadline=None, print_blob=True, derandomize=True, database=None
+)
+hypothesis.settings.register_profile("proof", deadline=None, print_blob=True)
+hypothesis.settings.register_profile(
+    "quick", hypothesis.settings.get_profile("dragoman"), max_examples=30
+)
 hypothesis.settings.load_profile("dragoman")
 
 SEED = 20170612
+
+
+# Modules and collected tests are never garbage. Searching them for garbage would take most of a
+# second, at any moment, also in tests that measure time.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage only among what tests create."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
-"""How is the command started? `dragoman ...`, or `python -m dragoman ...`."""
+"""Run the command line: `dragoman ...` or `python -m dragoman ...`."""
 
-from dragoman.cli import main
+from dragoman.cli.app import main
 
 __all__ = ["main"]
 

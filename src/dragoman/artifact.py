@@ -1,26 +1,35 @@
-"""What is a model folder?
+"""The model folder: what training writes, and what translation, evaluation and export read.
 
     recipe.yaml          every setting, complete
     tokenizer/           source and target
     model.safetensors    the weights
-    format.json          a number for this layout, and the SHA-256 of each file above
+    format.json          the version of this layout, and the SHA-256 of each file above
 
-A folder is a model once `format.json` is there; whoever reads it checks the hashes first. A run is
-such a folder, with its checkpoints, journal and card beside.
+A folder is a model once `format.json` exists. Readers verify the hashes first. A run is a model
+folder that also has checkpoints, a journal and a card. While it is being trained it has no
+`format.json`; its checkpoints can be read with `read_unfinished`.
+
+A recipe may name parts by their Python module (`my_parts.gaussian`). Building such a model imports
+that module, so a model folder from elsewhere could run code. Both readers therefore refuse modules
+outside this package unless the caller passes `trust_parts=True`.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dragoman.durable import damages, new_file, place, sha256, write_text
 from dragoman.errors import ArtifactError, RecipeError, SaveError
-from dragoman.recipe import Recipe
-from dragoman.recipe_file import dump_recipe, load_recipe
+from dragoman.recipe.files import dump_recipe, load_recipe
+from dragoman.recipe.parts import Choice
+from dragoman.recipe.schema import Recipe
+from dragoman.storage.files import atomic_write, link_or_copy, sha256, verify_hashes, write_text
 from dragoman.tokenizer.folder import load_tokenizer
 
 if TYPE_CHECKING:
@@ -29,31 +38,49 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 CARD = "card.json"
-"""Beside a run's model: what it cost, and what it learned from."""
+"""File of a run: training cost, validation scores and the corpus."""
+CHECKPOINTS = "checkpoints"
+"""Folder of a run: one folder `step-N` per checkpoint."""
 _FORMAT, _RECIPE, _WEIGHTS, _TOKENIZER = (
     "format.json",
     "recipe.yaml",
     "model.safetensors",
     "tokenizer",
 )
+_CHECKPOINT = re.compile(r"step-(\d+)")
+_MANIFEST, _STATE, _OPTIMIZER = "manifest.json", "state.json", "optimizer.safetensors"
+_AVERAGE = "average."
+"""Prefix of the moving average of the weights; a checkpoint stores it with the optimizer."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A model folder whose files are what they were when it was written."""
+    """A model folder whose files match their hashes."""
 
     folder: Path
     recipe: Recipe
     hashes: Mapping[str, str]
+    """SHA-256 of each file, by its path relative to the folder."""
+    checkpoint: Path | None = None
+    """The checkpoint that the weights are read from, if training is not finished."""
 
     def weights(self) -> dict[str, Tensor]:
-        """Read the weights; whoever does needs PyTorch."""
+        """Read the weights (needs PyTorch)."""
         from safetensors.torch import load_file  # noqa: PLC0415
 
-        return load_file(self.folder / _WEIGHTS)
+        tensors = load_file(self.folder / self.weights_file)
+        if self.weights_file.endswith(_OPTIMIZER):
+            tensors = {
+                name.removeprefix(_AVERAGE): tensor
+                for name, tensor in tensors.items()
+                if name.startswith(_AVERAGE)
+            }
+        return tensors
 
     def model(self) -> EncoderDecoder:
-        """Build the model, with its weights, ready to translate."""
+        """Build the model with its weights, in evaluation mode."""
         import torch  # noqa: PLC0415
 
         from dragoman.model.build import build_model  # noqa: PLC0415
@@ -65,14 +92,22 @@ class Artifact:
         return model.eval().requires_grad_(False)
 
     @property
+    def weights_file(self) -> str:
+        """The file with the weights, relative to the folder."""
+        if self.checkpoint is None:
+            return _WEIGHTS
+        name = _OPTIMIZER if self.recipe.training.ema_decay else _WEIGHTS
+        return (self.checkpoint / name).relative_to(self.folder).as_posix()
+
+    @property
     def model_hash(self) -> str:
-        """The SHA-256 of the weights."""
-        return self.hashes[_WEIGHTS]
+        """SHA-256 of the file with the weights."""
+        return self.hashes[self.weights_file]
 
     @property
     def tokenizer_hashes(self) -> dict[str, str]:
-        """The SHA-256 of each file of the tokenizers."""
-        return {name: each for name, each in self.hashes.items() if name.startswith(_TOKENIZER)}
+        """SHA-256 of each tokenizer file."""
+        return {name: value for name, value in self.hashes.items() if name.startswith(_TOKENIZER)}
 
     @property
     def tokenizer(self) -> Path:
@@ -83,7 +118,7 @@ class Artifact:
 def begin_artifact(folder: Path, recipe: Recipe, tokenizer: Path) -> None:
     """Write what is known before training: the recipe and the tokenizers.
 
-    Where it was a model with another recipe, it is none until it is finished again.
+    A folder that was a model with another recipe is no model until it is finished again.
     """
     text = dump_recipe(recipe)
     path = folder / _RECIPE
@@ -91,53 +126,152 @@ def begin_artifact(folder: Path, recipe: Recipe, tokenizer: Path) -> None:
         (folder / _FORMAT).unlink(missing_ok=True)
     write_text(path, text)
     for file in _files(tokenizer):
-        place(file, folder / _TOKENIZER / file.relative_to(tokenizer))
+        link_or_copy(file, folder / _TOKENIZER / file.relative_to(tokenizer))
 
 
 def finish_artifact(folder: Path, weights: Mapping[str, Tensor]) -> None:
-    """Write the weights, and then the format, which makes it a model."""
+    """Write the weights, and then `format.json`, which makes the folder a model."""
     from safetensors import SafetensorError  # noqa: PLC0415
     from safetensors.torch import save_file  # noqa: PLC0415
 
     try:
-        with new_file(folder / _WEIGHTS) as temporary:
-            save_file({name: each.contiguous() for name, each in weights.items()}, temporary)
+        with atomic_write(folder / _WEIGHTS) as temporary:
+            save_file({name: tensor.contiguous() for name, tensor in weights.items()}, temporary)
     except SafetensorError as error:
-        raise SaveError(f"the model cannot be written: {error}; run it again when it can") from None
+        raise SaveError(
+            f"the model cannot be written to {str(folder)!r}: {error}; free some space, and type "
+            "the same command again"
+        ) from None
     files = [folder / _RECIPE, *_files(folder / _TOKENIZER), folder / _WEIGHTS]
     hashes = {file.relative_to(folder).as_posix(): sha256(file) for file in files}
     content = json.dumps({"format": FORMAT, "sha256": hashes}, indent=1, sort_keys=True)
     write_text(folder / _FORMAT, content + "\n")
 
 
-def read_artifact(folder: Path) -> Artifact:
-    """Open a model folder, or say what is wrong with it."""
+def read_artifact(folder: Path, trust_parts: bool = False) -> Artifact:
+    """Open a model folder, or raise with what is wrong with it."""
     if not folder.is_dir():
-        raise ArtifactError(f"there is no folder {str(folder)!r}; expected a run")
+        raise ArtifactError(
+            f"there is no folder {str(folder)!r}; expected a folder that `dragoman train` wrote"
+        )
     try:
         content = json.loads((folder / _FORMAT).read_text(encoding="utf-8"))
         number, hashes = content["format"], dict(content["sha256"])
     except FileNotFoundError:
-        raise ArtifactError(
-            f"{str(folder)!r} is not a model, or its training was not finished; "
-            "type: dragoman train RECIPE"
-        ) from None
+        raise ArtifactError(_not_a_model(folder)) from None
     except (ValueError, TypeError, KeyError):
         raise ArtifactError(f"{_FORMAT} of {str(folder)!r} cannot be read") from None
     if number != FORMAT:
         raise ArtifactError(f"{str(folder)!r} has format {number}, expected {FORMAT}")
-    damaged = list(damages(folder, hashes))
+    damaged = list(verify_hashes(folder, hashes))
     if damaged:
-        raise ArtifactError(f"the model in {str(folder)!r} is damaged: {'; '.join(damaged)}")
-    try:
-        return Artifact(folder, load_recipe(folder / _RECIPE), hashes)
-    except RecipeError as error:
-        raise ArtifactError(f"the recipe of {str(folder)!r} cannot be read: {error}") from None
+        raise ArtifactError(
+            f"the model in {str(folder)!r} is damaged: {'; '.join(damaged)}; copy the folder again "
+            "from the original, or train again in another training.folder"
+        )
+    return Artifact(folder, _read_recipe(folder, trust_parts), hashes)
+
+
+def read_unfinished(folder: Path, trust_parts: bool = False) -> Artifact:
+    """Open a run whose training is not finished: its best checkpoint, or else its newest.
+
+    Damaged checkpoints are skipped. A finished run is opened as `read_artifact` opens it.
+    """
+    checkpoints = folder / CHECKPOINTS
+    if (folder / _FORMAT).exists() or not checkpoints.is_dir():
+        return read_artifact(folder, trust_parts)
+    recipe = _read_recipe(folder, trust_parts)
+    by_step = {int(match[1]): path for path in checkpoints.iterdir() if (match := _step(path))}
+    newest = sorted(by_step, reverse=True)
+    best = next((_best_step(by_step[step]) for step in newest), None)
+    for step in dict.fromkeys([best, *newest]):
+        path = by_step.get(step) if step is not None else None
+        hashes = _checkpoint_hashes(path) if path else None
+        if path is None or hashes is None:
+            continue
+        inside = {(path / name).relative_to(folder).as_posix(): hashes[name] for name in hashes}
+        tokenizer = tokenizer_hashes(folder / _TOKENIZER)
+        inside |= {f"{_TOKENIZER}/{name}": value for name, value in tokenizer.items()}
+        artifact = Artifact(folder, recipe, inside, path)
+        if artifact.weights_file in inside:
+            _log.warning("training is not finished; using checkpoint %s", path.name)
+            return artifact
+    raise ArtifactError(
+        f"the training of {str(folder)!r} is not finished, and it has no checkpoint that can be "
+        "used; finish it with the same command: dragoman train RECIPE"
+    )
+
+
+def foreign_parts(recipe: Recipe) -> list[str]:
+    """List the model's parts that are modules outside this package, as `setting: module`."""
+    choices = {name: getattr(recipe.model, name) for name in type(recipe.model).model_fields}
+    return [
+        f"model.{setting}: {choice.name}"
+        for setting, choice in choices.items()
+        if isinstance(choice, Choice)
+        and "." in choice.name
+        and not choice.name.startswith("dragoman.")
+    ]
 
 
 def tokenizer_hashes(tokenizer: Path) -> dict[str, str]:
-    """The SHA-256 of each file of the tokenizers."""
+    """SHA-256 of each file in a folder of tokenizers."""
     return {file.relative_to(tokenizer).as_posix(): sha256(file) for file in _files(tokenizer)}
+
+
+def _read_recipe(folder: Path, trust_parts: bool) -> Recipe:
+    try:
+        recipe = load_recipe(folder / _RECIPE)
+    except RecipeError as error:
+        raise ArtifactError(f"the recipe of {str(folder)!r} cannot be read: {error}") from None
+    foreign = foreign_parts(recipe)
+    if foreign and not trust_parts:
+        raise ArtifactError(
+            f"the model in {str(folder)!r} needs Python code from outside Dragoman "
+            f"({'; '.join(foreign)}), and loading the model would run it. If you trust this code, "
+            "use --trust-parts (in Python: trust_parts=True)"
+        )
+    return recipe
+
+
+def _not_a_model(folder: Path) -> str:
+    """Explain why a folder is no model; name a run inside it if there is one."""
+    if (folder / _RECIPE).exists() and (folder / _TOKENIZER).is_dir():
+        return (
+            f"the training of {str(folder)!r} is not finished; finish it with the same command: "
+            "dragoman train RECIPE"
+        )
+    runs = [
+        path
+        for path in sorted(folder.iterdir())
+        if (path / _FORMAT).is_file() or (path / CHECKPOINTS).is_dir()
+    ]
+    if runs:
+        return f"{str(folder)!r} is not a run; did you mean {shlex.quote(str(runs[0]))}?"
+    return f"{str(folder)!r} is not a run; expected a folder that `dragoman train` wrote"
+
+
+def _step(path: Path) -> re.Match[str] | None:
+    return _CHECKPOINT.fullmatch(path.name)
+
+
+def _best_step(checkpoint: Path) -> int | None:
+    """Read from the newest checkpoint which step was the best so far."""
+    try:
+        state: dict[str, Any] = json.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
+        step = state["best_step"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return step if isinstance(step, int) else None
+
+
+def _checkpoint_hashes(checkpoint: Path) -> dict[str, str] | None:
+    """Give the hashes of a checkpoint's files, or None if it is damaged."""
+    try:
+        hashes = dict(json.loads((checkpoint / _MANIFEST).read_text(encoding="utf-8"))["sha256"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return None if any(verify_hashes(checkpoint, hashes)) else hashes
 
 
 def _files(folder: Path) -> list[Path]:

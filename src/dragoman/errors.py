@@ -1,16 +1,18 @@
-"""What can go wrong, and with which exit code does the command end?
+"""The errors that Dragoman raises on purpose, and the exit code of each.
 
-DragomanError              1   anything raised on purpose
-├── RecipeError            2   settings that are unknown, mistyped, or impossible together
-├── DataError              3   a file is missing, misaligned, empty, or not what it should be
-│   └── LengthError            a text longer than the model can place
-├── ArtifactError          4   a run or a checkpoint is incomplete, damaged, or another's
-├── MissingExtraError      6   a package that this job needs is not installed
-├── DivergedError         70   training leaves the numbers; the last good checkpoint is kept
-├── SaveError             74   what was learned cannot be written
-└── Stopped               75   asked to stop; what was done is kept, and the same command goes on
+DragomanError              1   base class
+├── RecipeError            2   unknown, invalid or contradictory settings
+├── DataError              3   a file is missing, misaligned, empty or has the wrong content
+│   └── LengthError            a text is longer than the model's maximum number of positions
+├── ArtifactError          4   a run or checkpoint is incomplete, damaged or belongs to another run
+├── MissingExtraError      6   an optional package is not installed
+├── FlaggedError           7   documents were translated, but some texts were flagged (--strict)
+├── DivergedError         70   the loss is not a finite number; the last good checkpoint is kept
+├── WorkerDiedError       71   a worker process of `prepare` died; defined in `corpus/runner.py`
+├── SaveError             74   the model or a checkpoint cannot be written
+└── Stopped               75   interrupted; finished work is kept, the same command continues
 
-A message says what is wrong, where, what was found, what was expected, and what to do next.
+A message says what is wrong, where, what was found, what was expected, and what to type next.
 """
 
 from __future__ import annotations
@@ -21,46 +23,58 @@ from difflib import get_close_matches
 
 
 class DragomanError(Exception):
-    """Anything Dragoman raises on purpose; the command prints it without a trace."""
+    """Base class of all errors that Dragoman raises on purpose.
+
+    The command line prints the message without a traceback.
+    """
 
     exit_code = 1
+    exits_at_once = False
+    """Whether the process must end without the usual cleanup, which another library disturbs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing that is wrong with a recipe."""
+    """One mistake in a recipe."""
 
     path: str
     """The dotted path of the setting, `model.heads`; empty for the recipe as a whole."""
     what: str
     """What was found, what was expected, what to do."""
     where: str = ""
-    """File and line, or the command line; empty when the recipe was made in Python."""
+    """File and line, or "command line"; empty if the recipe was made in Python."""
 
     def __str__(self) -> str:
-        place = f"  ({self.where})" if self.where else ""
-        return f"  {self.path or 'recipe'}{place}\n      {self.what}"
+        where = f"  ({self.where})" if self.where else ""
+        return f"  {self.path or 'recipe'}{where}\n      {self.what}"
 
 
 class RecipeError(DragomanError):
-    """A recipe that cannot be used, with every mistake in it."""
+    """A recipe that cannot be used, with all of its mistakes; `advice` says what to do."""
 
     exit_code = 2
 
-    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+    def __init__(self, mistakes: Sequence[Mistake], advice: str = "") -> None:
         self.mistakes = tuple(mistakes)
+        self.advice = advice
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        if len(self.mistakes) == 1 and not (self.mistakes[0].path or self.mistakes[0].where):
+            return self.mistakes[0].what  # The recipe as a whole: a missing file, for example.
         count = "1 mistake" if len(self.mistakes) == 1 else f"{len(self.mistakes)} mistakes"
-        super().__init__("\n".join([f"the recipe has {count}:", *map(str, self.mistakes)]))
+        lines = [f"the recipe has {count}:", *map(str, self.mistakes)]
+        return "\n".join([*lines, self.advice] if self.advice else lines)
 
 
 class DataError(DragomanError):
-    """A file or a text that cannot be used as it is."""
+    """A file or a text that cannot be used."""
 
     exit_code = 3
 
 
 class LengthError(DataError):
-    """A sequence is longer than the positions that the model has learned."""
+    """A sequence is longer than the maximum number of positions of the model."""
 
 
 class ArtifactError(DragomanError):
@@ -70,38 +84,56 @@ class ArtifactError(DragomanError):
 
 
 class DivergedError(DragomanError):
-    """Training has left the numbers and does not come back."""
+    """Training diverged: the loss is not a finite number."""
 
     exit_code = 70
 
 
 class SaveError(DragomanError):
-    """What was learned cannot be written."""
+    """The model or a checkpoint cannot be written."""
+
+    exit_code = 74
+
+
+class ListenError(DragomanError):
+    """The server cannot use its address or port."""
 
     exit_code = 74
 
 
 class MissingExtraError(DragomanError):
-    """A package that this job needs is not installed."""
+    """An optional package is not installed; each of `extras` contains it."""
 
     exit_code = 6
 
-    def __init__(self, job: str, package: str, extra: str) -> None:
+    def __init__(self, job: str, package: str, *extras: str) -> None:
+        commands = " or: ".join(f"pip install 'dragoman[{extra}]'" for extra in extras)
         super().__init__(
-            f"{job} needs the package {package}, which is not installed.\n"
-            f"Type: pip install 'dragoman[{extra}]'"
+            f"{job} needs the package {package}, which is not installed.\nType: {commands}"
         )
 
 
-class Stopped(DragomanError):  # noqa: N818  (it is no error)
-    """Asked to stop; what was done is kept, and the same command goes on."""
+class Stopped(DragomanError):  # noqa: N818  (an interruption is not an error)
+    """Interrupted: finished work is kept, and the same command continues."""
 
-    exit_code = 75  # what sysexits.h calls a temporary failure: try again later
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h: try again later.
 
 
-def suggest(found: str, choices: Sequence[str]) -> str:
-    """Say which of the choices was probably meant, and name them all where they are few."""
-    near = get_close_matches(found, choices, n=1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    is_short = len(choices) <= 8 or not near
-    return (meant + (f"One of: {', '.join(choices)}" if is_short else "")).rstrip()
+def suggest(name: str, choices: Sequence[str]) -> str:
+    """Suggest the choice that was probably meant; list all choices if they are few."""
+    all_choices = ", ".join(choices)
+    close = get_close_matches(name, choices, n=1)
+    if not close:
+        return f"expected one of: {all_choices}"
+    meant = f"did you mean {close[0]!r}?"
+    return f"{meant} Available: {all_choices}" if len(choices) <= 8 else meant
+
+
+class FlaggedError(DragomanError):
+    """Documents were translated, but some texts need a person (`translate --strict`)."""
+
+    exit_code = 7
+
+    def __init__(self, count: int) -> None:
+        units = "1 text was" if count == 1 else f"{count:,} texts were"
+        super().__init__(f"{units} flagged; the list is in the summary (--json)")

@@ -1,7 +1,7 @@
-"""Can every part be compiled whole, and does it then say the same?
+"""Tests that every part compiles as one graph and gives the same results.
 
-Run as a script, this file compiles the models it is given, in a process without the hook that
-checks shapes: the compiler would have to see through the checks, and no user runs with them.
+Run as a script, this file compiles the models of its arguments, in a process without the import
+hook that checks shapes: the compiler cannot trace the checks, and users do not run with them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman import part
-from dragoman.model.cache import Cache
-from dragoman.model.transformer import Memory, Transformer
-from small_models import KINDS, sentences, small_model
+from dragoman.model.cache import Cache, Memory
+from dragoman.model.transformer import Transformer
+from dragoman.recipe import parts
+from support.small_models import KINDS, sentences, small_model
 
 ROUNDING = 1e-5
-"""The full compiler fuses sums and so groups them anew; logits are of size 1 to 10."""
+"""The compiler fuses sums and so changes their order; logits are of size 1 to 10."""
 
 pytestmark = pytest.mark.slow
 
 
 def run(*arguments: str) -> None:
-    """Run this file in a process of its own; it names on its last line what it has compiled."""
-    helpers = Path(__file__).parent.parent  # Where small_models.py lives.
+    """Run this file in its own process; its last line names what it has compiled."""
+    helpers = Path(__file__).parent.parent  # The folder that `support` is imported from.
     paths = os.pathsep.join([str(helpers), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"DRAGOMAN_SHAPES": "off", "PYTHONPATH": paths}
     done = subprocess.run(
@@ -44,32 +44,39 @@ def run(*arguments: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_part_compiles_whole(kind: str) -> None:
-    run("aot_eager", *(f"{kind}={name}" for name in part.names(f"model.{kind}")))
+@pytest.mark.parametrize("backend", ["eager", pytest.param("aot_eager", marks=pytest.mark.long)])
+def test_every_part_compiles_as_one_graph(kind: str, backend: str) -> None:
+    """With `eager` the forward pass is traced, with `aot_eager` also the backward pass."""
+    run(backend, *(f"{kind}={name}" for name in parts.names(f"model.{kind}")))
 
 
+def test_the_backward_pass_of_the_default_parts_compiles() -> None:
+    run("aot_eager", "head_kind=standard")
+
+
+@pytest.mark.long  # CI trains a compiled model in tests/training/test_trainer.py.
 @pytest.mark.timeout(300)
-def test_the_full_compiler_takes_the_usual_parts() -> None:
-    run("inductor", "heads=standard")
+def test_inductor_compiles_the_default_parts() -> None:
+    run("inductor", "head_kind=standard")
 
 
-def test_a_step_with_the_cache_compiles_whole() -> None:
+def test_a_step_with_the_cache_compiles_as_one_graph() -> None:
     run("aot_eager", "step")
 
 
-# What follows runs in the other process.
+# The rest of this file runs in the other process.
 
 
 def compile_model(backend: str, kind: str, name: str) -> None:
     model = small_model(**{kind: name}, encoder_layers=1, decoder_layers=1).train()
     compiled = torch.compile(model, backend=backend, fullgraph=True)
     batch = sentences()
-    expected, found = model(*batch), compiled(*batch)
-    check(found, expected, "logits")
+    expected, actual = model(*batch), compiled(*batch)
+    check(actual, expected, "logits")
     names, weights = zip(*model.named_parameters(), strict=True)
     for name_of_weight, gradient, same in zip(
         names,
-        torch.autograd.grad(found.square().mean(), weights),
+        torch.autograd.grad(actual.square().mean(), weights),
         torch.autograd.grad(expected.square().mean(), weights),
         strict=True,
     ):
@@ -90,13 +97,13 @@ def compile_step(backend: str) -> None:
     memory = model.encode(source, is_real)
     whole, _ = model.decode(target, memory)
     _, cache = model.decode(target[:, :1], memory)
-    for place in range(1, target.shape[1]):
-        logits, cache = compiled(model, target[:, place : place + 1], memory, cache)
-        check(logits, whole[:, place : place + 1], f"step {place}")
+    for position in range(1, target.shape[1]):
+        logits, cache = compiled(model, target[:, position : position + 1], memory, cache)
+        check(logits, whole[:, position : position + 1], f"step {position}")
 
 
-def check(found: Tensor, expected: Tensor, what: str) -> None:
-    difference = (found - expected).abs().max().item()
+def check(actual: Tensor, expected: Tensor, what: str) -> None:
+    difference = (actual - expected).abs().max().item()
     assert difference <= ROUNDING, f"{what} differ by {difference}"
 
 

@@ -1,6 +1,6 @@
-"""Does every part keep the contract, in a model and alone?
+"""Contract tests of every part, in a model and alone.
 
-The parts are found by listing their folders, so a new file is tested without being named here.
+The parts are discovered by listing their folders, so a new file is tested without being named here.
 """
 
 from __future__ import annotations
@@ -13,30 +13,31 @@ import pytest
 import torch
 from torch import Tensor
 
-from contract import contract
-from dragoman import part
-from dragoman.model.blueprint import draw_blueprint
 from dragoman.model.build import build_from_recipe
-from dragoman.model.initialisation import initialise
+from dragoman.model.initialization import initialize
 from dragoman.model.mask import causal_mask, padding_mask
 from dragoman.model.parts import (
+    AttentionKind,
     Heads,
     Position,
     PositionPart,
     PositionVectors,
-    Reach,
     Similarity,
     masked_softmax,
 )
+from dragoman.model.resolve import resolve_parts
 from dragoman.model.transformer import Transformer
-from dragoman.recipe import Recipe
-from small_models import EVERY_PART, VOCABULARY, small_model, small_recipe
+from dragoman.recipe import parts
+from dragoman.recipe.schema import Recipe
+from support import contract
+from support.sets import first_quick
+from support.small_models import EVERY_PART, VOCABULARY, small_model, small_recipe
 
-# Options without which a part does not show its nature in a short sentence: a window and a
-# distance that end inside it, a hidden layer of another size than the head, a sharper angle.
+# Options that matter in a short sentence: a window and a distance smaller than the sentence, a
+# hidden layer of another size than the head, a larger scale.
 WITH_OPTIONS = [
-    ("reach", {"name": "local", "window": 1}),
-    ("reach", {"name": "local", "window": 0}),
+    ("attention_kind", {"name": "local", "window": 1}),
+    ("attention_kind", {"name": "local", "window": 0}),
     ("position", {"name": "shaw", "distance": 2}),
     ("position", {"name": "sinusoidal", "layout": "halves"}),
     ("position", {"name": "sinusoidal", "layout": "cosine_first"}),
@@ -48,7 +49,7 @@ CASES: list[tuple[str, Any]] = [*EVERY_PART, *WITH_OPTIONS]
 
 
 def name_of(case: tuple[str, Any]) -> str:
-    """As in `similarity-cosine`, `reach-local-window=1`."""
+    """As in `similarity-cosine`, `attention_kind-local-window=1`."""
     kind, choice = case
     if isinstance(choice, str):
         return f"{kind}-{choice}"
@@ -61,7 +62,10 @@ def cases_of(kind: str) -> list[Any]:
     return [pytest.param(case[1], id=name_of(case)) for case in CASES if case[0] == kind]
 
 
-@pytest.fixture(params=CASES, ids=name_of)
+IN_CI = [pytest.param(case, marks=pytest.mark.slow) for case in WITH_OPTIONS]
+
+
+@pytest.fixture(params=[*EVERY_PART, *IN_CI], ids=name_of)
 def recipe(request: pytest.FixtureRequest) -> Recipe:
     kind, choice = request.param
     return small_recipe(**{kind: choice})
@@ -69,7 +73,7 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 
 @pytest.fixture
 def model(recipe: Recipe) -> Transformer:
-    """A small model that has the part, for evaluation; whoever changes it takes a copy."""
+    """A small model that has the part, for evaluation. It is shared: copy it before changing it."""
     return build_once(recipe.model_dump_json())
 
 
@@ -85,7 +89,7 @@ def test_shapes(model: Transformer, recipe: Recipe) -> None:
     contract.check_shapes(model, recipe.model)
 
 
-@pytest.mark.parametrize("promise", contract.PROMISES, ids=lambda each: each.__name__[6:])
+@pytest.mark.parametrize("promise", contract.marked_promises())
 def test_promises(promise: Callable[[Transformer], None], model: Transformer) -> None:
     promise(model)
 
@@ -93,21 +97,21 @@ def test_promises(promise: Callable[[Transformer], None], model: Transformer) ->
 # Building, weights, training.
 
 
-def test_the_meta_device_and_initialise_give_the_same_weights(
+def test_the_meta_device_and_initialize_give_the_same_weights(
     recipe: Recipe, model: Transformer
 ) -> None:
     contract.check_first_weights(model, recipe)
 
 
 def test_a_weight_does_not_depend_on_other_parts(model: Transformer) -> None:
-    ordinary, found = small_model().state_dict(), model.state_dict()
+    ordinary, actual = small_model().state_dict(), model.state_dict()
     unrelated = [name for name in ordinary if "feed_forward" in name or "residual" in name]
     assert "encoder.layers.0.feed_forward.network.expand.weight" in unrelated
     for name in unrelated:
-        assert torch.equal(found[name], ordinary[name]), name
+        assert torch.equal(actual[name], ordinary[name]), name
 
 
-def test_the_seed_and_the_name_both_count() -> None:
+def test_a_weight_depends_on_the_seed_and_on_its_name() -> None:
     # Otherwise the test above would also pass for weights that are all the same.
     first = small_model().state_dict()
     second = build_from_recipe(small_recipe().model_copy(update={"seed": 2})).state_dict()
@@ -116,7 +120,7 @@ def test_the_seed_and_the_name_both_count() -> None:
     assert not torch.equal(first[name.format(0)], first[name.format(1)])
 
 
-@pytest.mark.parametrize("tied", ["all", "output", "none"])
+@pytest.mark.parametrize("tied", first_quick(["all", "output", "none"]))
 @pytest.mark.parametrize("case", EVERY_PART, ids=name_of)
 def test_each_weight_has_one_name(case: tuple[str, str], tied: str) -> None:
     settings = small_recipe(**dict([case]), tied_embeddings=tied).model
@@ -129,7 +133,7 @@ def test_each_weight_has_one_name(case: tuple[str, str], tied: str) -> None:
     assert len(words) == {"all": 1, "output": 2, "none": 3}[tied]
 
 
-@pytest.mark.parametrize("rate", ["dropout", "attention_dropout"])
+@pytest.mark.parametrize("rate", first_quick(["dropout", "attention_dropout"]))
 @pytest.mark.parametrize("case", EVERY_PART, ids=name_of)
 def test_dropout_acts_in_training_only(case: tuple[str, str], rate: str) -> None:
     settings: dict[str, Any] = {**dict([case]), "encoder_layers": 1, "decoder_layers": 1}
@@ -141,7 +145,7 @@ def test_dropout_inside_the_feed_forward_acts_in_training_only() -> None:
 
 
 def check_dropout(model: Transformer, without: Transformer) -> None:
-    batch = contract.some_sentences()
+    batch = contract.random_sentences()
     with torch.no_grad():
         expected = without(*batch)
         assert torch.equal(model(*batch), expected)
@@ -150,15 +154,15 @@ def check_dropout(model: Transformer, without: Transformer) -> None:
         assert not torch.equal(model(*batch), model(*batch))
 
 
-# Similarity: a score belongs to its pair.
+# Similarity: a score depends on its pair only.
 
 
 def build_similarity(choice: Any, size: int) -> Similarity:
-    found = part.choose(
-        "model.similarity", part.Choice.model_validate(choice), "model.similarity", Similarity
+    chosen = parts.choose(
+        "model.similarity", parts.Choice.model_validate(choice), "model.similarity", Similarity
     )
-    similarity = found(size)
-    initialise(similarity, 1)
+    similarity = chosen(size)
+    initialize(similarity, 1)
     return similarity
 
 
@@ -197,18 +201,18 @@ def test_scores_and_their_gradients_are_finite(
 ) -> None:
     # Nothing as a vector has no direction, yet it happens: naive positions begin at zero.
     similarity = build_similarity(choice, 8).to(dtype)
-    queries, keys = ((scale * each).to(dtype).requires_grad_() for each in queries_and_keys())
+    queries, keys = ((scale * vectors).to(dtype).requires_grad_() for vectors in queries_and_keys())
     scores = similarity(queries, keys)
     assert scores.dtype == dtype
     assert scores.isfinite().all()
     scores.sum().backward()
-    for each in (queries, keys, *similarity.parameters()):
-        assert each.grad is not None
-        assert each.grad.isfinite().all()
+    for tensor in (queries, keys, *similarity.parameters()):
+        assert tensor.grad is not None
+        assert tensor.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("choice", cases_of("similarity"))
-def test_what_a_similarity_says_of_itself_is_true(choice: Any) -> None:
+def test_the_declared_properties_of_a_similarity_are_true(choice: Any) -> None:
     similarity = build_similarity(choice, 8)
     queries, keys = queries_and_keys()
     with torch.no_grad():
@@ -225,12 +229,17 @@ def test_what_a_similarity_says_of_itself_is_true(choice: Any) -> None:
             )
 
 
-# Reach: weights are a share of one.
+# Attention kind: weights sum to one.
 
 
-def build_reach(choice: Any) -> Reach:
-    found = part.choose("model.reach", part.Choice.model_validate(choice), "model.reach", Reach)
-    return found()
+def build_reach(choice: Any) -> AttentionKind:
+    chosen = parts.choose(
+        "model.attention_kind",
+        parts.Choice.model_validate(choice),
+        "model.attention_kind",
+        AttentionKind,
+    )
+    return chosen()
 
 
 LENGTHS = torch.tensor([9, 4, 1])
@@ -246,23 +255,21 @@ MASKS = {
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e4])
 @pytest.mark.parametrize("which", MASKS)
-@pytest.mark.parametrize("choice", cases_of("reach"))
-def test_weights_are_a_share_of_one_among_the_visible(
-    choice: Any, which: str, scale: float
-) -> None:
-    reach = build_reach(choice)
+@pytest.mark.parametrize("choice", cases_of("attention_kind"))
+def test_weights_sum_to_one_over_the_visible_keys(choice: Any, which: str, scale: float) -> None:
+    attention_kind = build_reach(choice)
     mask, start, length = MASKS[which]
     scores = (scale * torch.randn(3, 2, length, 9)).requires_grad_()
-    narrowed = reach.narrow(mask, start, length)
+    narrowed = attention_kind.restrict_mask(mask, start, length)
     assert not (narrowed & ~mask).any(), "shows what was hidden"
-    weights = reach(scores, narrowed)
+    weights = attention_kind(scores, narrowed)
     visible = narrowed.expand_as(weights)
     assert visible.any(dim=-1).all(), "leaves a query without a key"
     assert (weights >= 0).all()
     assert (weights[~visible] == 0).all()
     # A sum of nine float32 weights.
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(3, 2, length), rtol=0, atol=1e-6)
-    if reach.is_softmax:
+    if attention_kind.is_softmax:
         assert torch.equal(weights, masked_softmax(scores, narrowed))
     (weights * torch.randn_like(weights)).sum().backward()
     assert scores.grad is not None
@@ -270,21 +277,23 @@ def test_weights_are_a_share_of_one_among_the_visible(
     assert (scores.grad[~visible] == 0).all()
 
 
-@pytest.mark.parametrize("choice", cases_of("reach"))
-def test_narrowing_goes_on_from_where_it_was(choice: Any) -> None:
-    reach = build_reach(choice)
-    whole = reach.narrow(causal_mask(0, 9, torch.device("cpu")), 0, 9)
-    later = reach.narrow(causal_mask(5, 4, torch.device("cpu")), 5, 4)
+@pytest.mark.parametrize("choice", cases_of("attention_kind"))
+def test_the_restricted_mask_of_a_later_start_is_the_same(choice: Any) -> None:
+    attention_kind = build_reach(choice)
+    whole = attention_kind.restrict_mask(causal_mask(0, 9, torch.device("cpu")), 0, 9)
+    later = attention_kind.restrict_mask(causal_mask(5, 4, torch.device("cpu")), 5, 4)
     assert torch.equal(later, whole[:, :, 5:])
 
 
-# Heads: sizes agree, and a place is projected by itself.
+# Heads: sizes agree, and each position is projected on its own.
 
 
-@pytest.mark.parametrize("name", part.names("model.heads"))
-def test_asking_and_offering_at_once_is_both_one_by_one(name: str) -> None:
-    heads = part.choose("model.heads", part.Choice(name=name), "model.heads", Heads)(16, 2)
-    initialise(heads, 1)
+@pytest.mark.parametrize("name", parts.names("model.head_kind"))
+def test_project_equals_queries_and_keys_values(name: str) -> None:
+    heads = parts.choose("model.head_kind", parts.Choice(name=name), "model.head_kind", Heads)(
+        16, 2
+    )
+    initialize(heads, 1)
     x = torch.randn(3, 5, 16)
     # One large product may add in another order than three small ones.
     for at_once, alone in zip(
@@ -294,36 +303,36 @@ def test_asking_and_offering_at_once_is_both_one_by_one(name: str) -> None:
 
 
 @pytest.mark.parametrize(("width", "count"), [(16, 2), (12, 3), (8, 1), (8, 8), (15, 4)])
-@pytest.mark.parametrize("name", part.names("model.heads"))
+@pytest.mark.parametrize("name", parts.names("model.head_kind"))
 def test_head_size_is_the_size_of_a_head(name: str, width: int, count: int) -> None:
-    found = part.choose("model.heads", part.Choice(name=name), "model.heads", Heads)
-    if found.cls.objections(width, count):
+    chosen = parts.choose("model.head_kind", parts.Choice(name=name), "model.head_kind", Heads)
+    if chosen.cls.size_errors(width, count):
         assert width % count, "sizes that fit are refused"
         return
-    size = found.cls.head_size(width, count)
-    heads = found(width, count)
-    initialise(heads, 1)
+    size = chosen.cls.head_size(width, count)
+    heads = chosen(width, count)
+    initialize(heads, 1)
     x = torch.randn(3, 5, width)
     changed = x.clone()
     changed[1, 2] += 1.0
     with torch.no_grad():
         before = heads.queries(x), *heads.keys_values(x)
         after = heads.queries(changed), *heads.keys_values(changed)
-        for expected, found in zip(before, after, strict=True):
+        for expected, actual in zip(before, after, strict=True):
             assert expected.shape == (3, count, 5, size)
             assert heads.join(expected).shape == x.shape
-            is_other = found != expected
+            is_other = actual != expected
             assert is_other[1, :, 2].any()
             is_other[1, :, 2] = False
             assert not is_other.any()
 
 
-# Positions: going on from a place is the same as having begun at the first.
+# Positions: starting later gives the same as starting at the first position.
 
 
-def choose_position(choice: Any) -> part.Chosen[PositionPart]:
-    return part.choose(
-        "model.position", part.Choice.model_validate(choice), "model.position", PositionPart
+def choose_position(choice: Any) -> parts.Chosen[PositionPart]:
+    return parts.choose(
+        "model.position", parts.Choice.model_validate(choice), "model.position", PositionPart
     )
 
 
@@ -336,11 +345,11 @@ WITH_DOORS = [case for case in cases_of("position") if not has_vectors(case.valu
 
 
 @pytest.mark.parametrize("choice", WITH_VECTORS)
-def test_vectors_go_on_from_where_they_were(choice: Any) -> None:
+def test_vectors_of_a_later_start_are_the_same(choice: Any) -> None:
     for size in (6, 7):
         vectors = choose_position(choice)(size)
         assert isinstance(vectors, PositionVectors)
-        initialise(vectors, 1)
+        initialize(vectors, 1)
         for dtype in (torch.float32, torch.bfloat16):
             like = torch.zeros(1, dtype=dtype)
             whole = vectors(0, 40, like)
@@ -353,42 +362,46 @@ def test_vectors_go_on_from_where_they_were(choice: Any) -> None:
 
 @pytest.mark.parametrize("entry", ["added", "concatenated", "projected"])
 @pytest.mark.parametrize("choice", WITH_VECTORS)
-def test_vectors_that_enter_go_on_from_where_they_were(choice: Any, entry: str) -> None:
-    check_doors_go_on(position=choice, position_entry=entry)
+def test_entered_vectors_of_a_later_start_are_the_same(choice: Any, entry: str) -> None:
+    check_later_start(position=choice, position_entry=entry)
 
 
-@pytest.mark.parametrize("similarity", part.names("model.similarity"))
+@pytest.mark.parametrize("similarity", parts.names("model.similarity"))
 @pytest.mark.parametrize("choice", WITH_DOORS)
-def test_doors_go_on_from_where_they_were(choice: Any, similarity: str) -> None:
-    check_doors_go_on(position=choice, similarity=similarity)
+def test_hooks_of_a_later_start_are_the_same(choice: Any, similarity: str) -> None:
+    check_later_start(position=choice, similarity=similarity)
 
 
-def check_doors_go_on(**settings: Any) -> None:
-    blueprint = draw_blueprint(small_recipe(**settings).model)
-    position, score = blueprint.build_position(0), blueprint.similarity(blueprint.head_size)
-    initialise(position, 1)
-    initialise(score, 1)
-    start, length, size = 5, 9, blueprint.head_size
-    x = torch.randn(3, length, blueprint.word_features)
+def check_later_start(**settings: Any) -> None:
+    resolved = resolve_parts(small_recipe(**settings).model)
+    position, score = resolved.build_position(0), resolved.similarity(resolved.head_size)
+    initialize(position, 1)
+    initialize(score, 1)
+    start, length, size = 5, 9, resolved.head_size
+    x = torch.randn(3, length, resolved.word_features)
     queries, keys, values = torch.randn(3, 3, 2, length, size).unbind()
     weights = torch.rand(3, 2, length, length)
     with torch.no_grad():
-        assert torch.equal(position.enter(x[:, start:], start), position.enter(x, 0)[:, start:])
-        later = position.place(
+        assert torch.equal(
+            position.apply_to_input(x[:, start:], start), position.apply_to_input(x, 0)[:, start:]
+        )
+        later = position.apply_to_heads(
             queries[:, :, start:], keys[:, :, start:], values[:, :, start:], start
         )
-        for going_on, whole in zip(later, position.place(queries, keys, values, 0), strict=True):
-            torch.testing.assert_close(going_on, whole[:, :, start:], rtol=0, atol=1e-6)
-        going_on = position.compare(score, queries[:, :, start:], keys, start)
+        for continued, whole in zip(
+            later, position.apply_to_heads(queries, keys, values, 0), strict=True
+        ):
+            torch.testing.assert_close(continued, whole[:, :, start:], rtol=0, atol=1e-6)
+        continued = position.compare(score, queries[:, :, start:], keys, start)
         whole = position.compare(score, queries, keys, 0)
-        torch.testing.assert_close(going_on, whole[:, :, start:], rtol=0, atol=1e-5)
-        going_on = position.mix(weights[:, :, start:], values, start)
+        torch.testing.assert_close(continued, whole[:, :, start:], rtol=0, atol=1e-5)
+        continued = position.mix(weights[:, :, start:], values, start)
         whole = position.mix(weights, values, 0)
-        torch.testing.assert_close(going_on, whole[:, :, start:], rtol=0, atol=1e-5)
+        torch.testing.assert_close(continued, whole[:, :, start:], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", part.names("model.position"))
-def test_the_order_of_the_source_matters_where_a_place_is_told(name: str) -> None:
+@pytest.mark.parametrize("name", parts.names("model.position"))
+def test_the_order_of_the_source_matters_with_positions(name: str) -> None:
     source, target = torch.tensor([[1, 2, 3, 4]]), torch.tensor([[5]])
     is_real = torch.ones_like(source, dtype=torch.bool)
     model = small_model(position=name)
@@ -400,9 +413,9 @@ def test_the_order_of_the_source_matters_where_a_place_is_told(name: str) -> Non
         assert change.abs().max() > 100 * contract.ROUNDING
 
 
-def test_shut_doors_are_the_identity() -> None:
+def test_default_hooks_are_the_identity() -> None:
     position = Position(8)
     queries, keys, values = torch.randn(3, 1, 2, 4, 8).unbind()
     x = torch.randn(1, 4, 16)
-    assert position.enter(x, 3) is x
-    assert position.place(queries, keys, values, 3) == (queries, keys, values)
+    assert position.apply_to_input(x, 3) is x
+    assert position.apply_to_heads(queries, keys, values, 3) == (queries, keys, values)

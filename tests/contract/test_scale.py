@@ -1,4 +1,4 @@
-"""Is a model as large as one wants: in parameters, in length, over several processes?
+"""Tests of large models: many parameters, long sentences, several processes.
 
 Run as a script, this file is one of several processes that share a model.
 """
@@ -26,13 +26,20 @@ from torch.nn import functional as F  # noqa: N812  (its usual name)
 from dragoman.errors import LengthError
 from dragoman.model.build import build_model
 from dragoman.model.encoder_decoder import EncoderDecoder
-from dragoman.model.initialisation import initialise
+from dragoman.model.initialization import initialize
 from dragoman.model.transformer import Transformer
-from dragoman.recipe import ModelRecipe
-from small_models import EVERY_PART, RIVALS, VOCABULARY, sentences, small_model, small_recipe
+from dragoman.recipe.schema import ModelRecipe
+from support.small_models import (
+    BASELINES,
+    EVERY_PART,
+    VOCABULARY,
+    sentences,
+    small_model,
+    small_recipe,
+)
 
 # FSDP warns that a layer's output is a view, which must not be changed in place. The keys and
-# values that a decoder layer remembers are views, and nobody ever changes them.
+# values that a decoder layer remembers are views, and nothing changes them.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:FSDP2-wrapped module .* returned a view:UserWarning"
 )
@@ -45,7 +52,7 @@ def test_a_billion_parameters_on_the_meta_device() -> None:
     vocabulary, width, inner, layers = 256_000, 2048, 8192, 6
     settings = ModelRecipe(
         width=width,
-        head_count=16,
+        heads=16,
         feed_forward_width=inner,
         encoder_layers=layers,
         decoder_layers=layers,
@@ -68,7 +75,7 @@ def test_a_billion_parameters_on_the_meta_device() -> None:
 
 
 @pytest.mark.parametrize("case", EVERY_PART, ids="-".join)
-def test_a_thousand_tokens_pass(case: tuple[str, str]) -> None:
+def test_a_thousand_tokens_work(case: tuple[str, str]) -> None:
     model = small_model(**dict([case]), encoder_layers=1, decoder_layers=1)
     source, target = torch.randint(VOCABULARY, (2, 1, 1024)).unbind()
     with torch.no_grad():
@@ -77,7 +84,7 @@ def test_a_thousand_tokens_pass(case: tuple[str, str]) -> None:
     assert logits.isfinite().all()
 
 
-def test_learned_positions_end_with_both_numbers() -> None:
+def test_too_long_a_sequence_is_refused_with_both_numbers() -> None:
     model = small_model(position={"name": "learned", "maximum": 7})
     source, is_real, target = sentences(lengths=(7, 4), target_length=7)
     with torch.no_grad():
@@ -91,21 +98,21 @@ def test_learned_positions_end_with_both_numbers() -> None:
 
 # Shards.
 
-# Parts with weights of all kinds, in all the places where weights are: in layers, in positions,
+# Parts with weights of all kinds, everywhere in a model: in layers, in positions,
 # in the vocabularies. One decoder layer: where several add to the gradient of the memory, FSDP
 # adds them in another order, and the last bit differs, as it may.
 SHARDED: dict[str, dict[str, Any]] = {
     "usual": {"decoder_layers": 1},
     "pre-norm, untied": {"decoder_layers": 1, "norm": "pre", "tied_embeddings": "none"},
-    "narrow, additive": {"decoder_layers": 1, "heads": "narrow", "similarity": "additive"},
+    "narrow, additive": {"decoder_layers": 1, "head_kind": "narrow", "similarity": "additive"},
     "shaw": {"decoder_layers": 1, "position": "shaw"},
     "learned": {"decoder_layers": 1, "position": "learned", "position_entry": "concatenated"},
-    **{name: {"decoder_layers": 1} | settings for name, settings in RIVALS.items()},
+    **{name: {"decoder_layers": 1} | settings for name, settings in BASELINES.items()},
 }
 
 
 def build_sharded(settings: dict[str, Any], world_size: int) -> EncoderDecoder:
-    """Build as a large model must be: on the meta device, sharded, materialised, initialised."""
+    """Build as a large model must be: on the meta device, sharded, materialized, initialized."""
     recipe = small_recipe(**settings)
     mesh = init_device_mesh("cpu", (world_size,))
     with torch.device("meta"):
@@ -114,7 +121,7 @@ def build_sharded(settings: dict[str, Any], world_size: int) -> EncoderDecoder:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     model.to_empty(device="cpu")
-    initialise(model, recipe.seed)
+    initialize(model, recipe.seed)
     return model
 
 
@@ -133,14 +140,14 @@ def pairs(sharded: nn.Module, plain: nn.Module) -> Iterator[tuple[str, nn.Parame
 
 
 def join_processes(store: distributed.Store, rank: int, world_size: int) -> None:
-    """Let the processes meet on this machine, without a network."""
+    """Connect the processes on this machine, without a network."""
     distributed.init_process_group(
         "gloo", store=store, rank=rank, world_size=world_size, timeout=timedelta(seconds=60)
     )
 
 
 def loopback() -> str:
-    """The interface that leads back to this machine: lo on Linux, lo0 on a Mac."""
+    """Return the loopback interface: lo on Linux, lo0 on macOS."""
     return next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
 
 
@@ -154,12 +161,12 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("case", SHARDED)
-def test_in_one_process_shards_are_the_model(case: str) -> None:
+def test_a_sharded_model_in_one_process_gives_the_same(case: str) -> None:
     plain, sharded = small_model(**SHARDED[case]), build_sharded(SHARDED[case], world_size=1)
     batch = sentences()
-    expected, found = plain(*batch), sharded(*batch)
-    assert torch.equal(found, expected)
-    for logits in (expected, found):
+    expected, actual = plain(*batch), sharded(*batch)
+    assert torch.equal(actual, expected)
+    for logits in (expected, actual):
         logits.square().mean().backward()
     for name, weight, other in pairs(sharded, plain):
         assert torch.equal(whole(weight), other), name
@@ -169,7 +176,7 @@ def test_in_one_process_shards_are_the_model(case: str) -> None:
 
 
 @pytest.mark.slow
-def test_in_two_processes_shards_are_the_model(tmp_path: Path) -> None:
+def test_a_sharded_model_in_two_processes_gives_the_same(tmp_path: Path) -> None:
     helpers = Path(__file__).parent.parent  # Where small_models.py lives.
     paths = os.pathsep.join([str(helpers), *filter(None, [os.environ.get("PYTHONPATH")])])
     processes = [
@@ -193,7 +200,7 @@ def test_in_two_processes_shards_are_the_model(tmp_path: Path) -> None:
             assert f"{case}: the same" in output.splitlines()
 
 
-# What follows runs in the other processes.
+# The rest of this file runs in the other processes.
 
 
 def main(rank: int, meeting: str) -> None:
@@ -206,20 +213,20 @@ def main(rank: int, meeting: str) -> None:
 
 
 def compare_half(rank: int, settings: dict[str, Any]) -> None:
-    """Be one of two processes: each reads half of the batch, as in training."""
+    """Run one of two processes: each reads half of the batch, as in training."""
     plain, sharded = small_model(**settings), build_sharded(settings, world_size=2)
     torch.manual_seed(0)
     batch = sentences(lengths=(7, 4, 1, 7))
     labels = batch.target.roll(-1, dims=1)
 
     def loss_of(model: nn.Module, part: slice) -> Tensor:
-        logits = model(*(each[part] for each in batch))
+        logits = model(*(tensor[part] for tensor in batch))
         return F.cross_entropy(logits.flatten(0, 1), labels[part].flatten())
 
-    expected, found = loss_of(plain, slice(4)), loss_of(sharded, slice(2 * rank, 2 * rank + 2))
+    expected, actual = loss_of(plain, slice(4)), loss_of(sharded, slice(2 * rank, 2 * rank + 2))
     expected.backward()
-    found.backward()
-    mean = found.detach().clone()
+    actual.backward()
+    mean = actual.detach().clone()
     distributed.all_reduce(mean)
     # Two halves of a mean of float32 numbers of size 1 to 10.
     assert (mean / 2 - expected).abs() <= 1e-6

@@ -1,4 +1,4 @@
-"""Is a shift of lines found, and is nothing found where there is none?"""
+"""The alignment check finds shifted lines, and reports nothing for aligned text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.corpus.alignment import Shift, find_shift
-from dragoman.corpus.format.lines import Lines
-from dragoman.corpus.format.tsv import Tsv
+from dragoman.corpus.readers.lines import Lines
+from dragoman.corpus.readers.tsv import Tsv
 from dragoman.corpus.row import Reject, Row
-from shared_data import shared_data
+from support.sets import first_quick
+from support.shared_data import shared_data
 
 BEGIN = 5_000
 CORPORA = ["multi30k", "europarl", "tatoeba", "enja-small"]
@@ -43,7 +44,7 @@ def rows_of(pairs: list[tuple[str, str]]) -> list[Row]:
 
 
 def shifted(pairs: list[tuple[str, str]], shift: int) -> list[Row]:
-    """Let targets from BEGIN on stand `shift` lines further down, as an extra line would."""
+    """Move the targets from BEGIN on by `shift` lines, as an extra or a missing line does."""
     sources, targets = map(list, zip(*pairs, strict=True))
     if shift > 0:
         targets[BEGIN:BEGIN] = targets[:shift]
@@ -52,53 +53,54 @@ def shifted(pairs: list[tuple[str, str]], shift: int) -> list[Row]:
     return rows_of(list(zip(sources, targets, strict=False)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CORPORA)
-def test_aligned_text_is_left_alone(name):
+def test_aligned_text_has_no_shift(name):
     assert find_shift(rows_of(pairs_of(name, shared_data()))) is None
 
 
-@pytest.mark.parametrize("name", CORPORA)
+@pytest.mark.parametrize("name", first_quick(CORPORA))
 @pytest.mark.parametrize("shift", [1, -1, 3])
 def test_a_shift_is_found_where_it_begins(name, shift):
-    found = find_shift(shifted(pairs_of(name, shared_data()), shift))
-    assert found is not None
-    assert found.shift == shift
-    assert abs(found.number - BEGIN) <= 300
+    detected = find_shift(shifted(pairs_of(name, shared_data()), shift))
+    assert detected is not None
+    assert detected.shift == shift
+    assert abs(detected.number - BEGIN) <= 300
 
 
-def invented(count: int) -> list[tuple[str, str]]:
-    chance = random.Random(7)
+def artificial_pairs(count: int) -> list[tuple[str, str]]:
+    rng = random.Random(7)
     pairs = []
     for _ in range(count):
-        words = chance.randint(3, 30)
-        pairs.append(("word " * words, "Wort " * max(1, words + chance.randint(-3, 3))))
+        words = rng.randint(3, 30)
+        pairs.append(("word " * words, "Wort " * max(1, words + rng.randint(-3, 3))))
     return pairs
 
 
-def test_a_file_shifted_from_its_first_line_on():
-    sources, targets = zip(*invented(1_000), strict=True)
-    found = find_shift(rows_of(list(zip(sources[1:], targets[:-1], strict=True))))
-    assert found is not None
-    assert found.shift == 1
-    assert found.number < 30
+def test_a_shift_from_the_first_line_is_found():
+    sources, targets = zip(*artificial_pairs(1_000), strict=True)
+    detected = find_shift(rows_of(list(zip(sources[1:], targets[:-1], strict=True))))
+    assert detected is not None
+    assert detected.shift == 1
+    assert detected.number < 30
 
 
-def test_rejects_and_empty_lines_neither_hide_nor_make_a_shift():
-    rows: list[Row | Reject] = list(rows_of(invented(8_000)))
+def test_rejects_and_empty_lines_neither_hide_nor_cause_a_shift():
+    rows: list[Row | Reject] = list(rows_of(artificial_pairs(8_000)))
     for number in range(3, 8_000, 11):
         rows[number - 1] = Reject(number, "not UTF-8")
     for number in range(5, 8_000, 13):
         rows[number - 1] = Row(number, "", "")
     assert find_shift(rows) is None
-    later: list[Row | Reject] = list(shifted(invented(8_000), 2))
+    later: list[Row | Reject] = list(shifted(artificial_pairs(8_000), 2))
     for number in range(3, len(later), 11):
         later[number - 1] = Reject(number, "not UTF-8")
-    found = find_shift(later)
-    assert isinstance(found, Shift)
-    assert found.shift == 2
-    assert abs(found.number - BEGIN) <= 300
+    detected = find_shift(later)
+    assert isinstance(detected, Shift)
+    assert detected.shift == 2
+    assert abs(detected.number - BEGIN) <= 300
 
 
-def test_text_that_says_nothing_raises_no_alarm():
+def test_text_without_features_has_no_shift():
     assert find_shift(Row(number, "same", "gleich") for number in range(1, 5_000)) is None
     assert find_shift([]) is None

@@ -1,4 +1,4 @@
-"""Is the demo corpus right German, rightly aligned, and cut into parts that share nothing?"""
+"""The demo corpus is correct German, correctly aligned, and its splits share nothing."""
 
 import hashlib
 import os
@@ -21,34 +21,37 @@ NUMBERS = st.one_of(st.integers(0, 99), st.integers(0, 9_999), st.integers(0, 99
 
 @pytest.fixture(scope="module")
 def corpora():
-    """Items by part and seed: of every part ten thousand, and some of other seeds."""
-    asked = {
+    """Items by split and seed: ten thousand of every split, and some of other seeds."""
+    counts = {
         ("train", 1): 10_000,
         ("train", 2): 10_000,
         ("train", 3): 10_000,
-        ("development", 1): 10_000,
-        ("development", 2): 500,
-        ("development", 4): 500,
+        ("validation", 1): 10_000,
+        ("validation", 2): 500,
+        ("validation", 4): 500,
         ("test", 5): 10_000,
         ("test", 1): 500,
         ("test", 2): 500,
     }
-    return {(part, seed): list(demo.items(seed, n, part)) for (part, seed), n in asked.items()}
+    return {
+        (split, seed): list(demo.items(seed, count, split))
+        for (split, seed), count in counts.items()
+    }
 
 
 @pytest.fixture(scope="module")
 def sample():
-    """Some pairs of every rule, however small its chance."""
-    chance = random.Random(7)
+    """Some pairs of every rule, however small its probability."""
+    rng = random.Random(7)
     return [
-        phrases.at(chance.randrange(phrases.size)).item()
+        phrases.at(rng.randrange(phrases.size)).item()
         for rules in demo.GRAMMAR.values()
         for phrases in rules
         for _ in range(200)
     ]
 
 
-# Is it right?
+# Correct texts
 
 GOLDEN = """
 zero = null
@@ -192,12 +195,12 @@ GOLDEN_PAIRS = [tuple(line.split(" = ")) for line in GOLDEN.splitlines() if line
 
 
 def day(year, month, number):
-    """The place of a date in the calendar of the grammar, its year in words."""
+    """Return the index of a date in the calendar of the grammar, with the year in words."""
     return (date(year, month, number) - date(1760, 1, 1)).days
 
 
 IN_DIGITS = day(2026, 1, 1)
-# Sets too large to be searched: kind, rule, and the index that follows from the meaning.
+# Sets that are too large to search: kind, rule, and the index computed from the meaning.
 LARGE_GOLDEN_PAIRS = [
     ("numbers", 3, 11_000, "twenty-one thousand", "einundzwanzigtausend"),
     (
@@ -277,7 +280,7 @@ LARGE_GOLDEN_PAIRS = [
 
 @pytest.fixture(scope="module")
 def small_pairs():
-    """Every pair of every rule that makes less than 15,000 of them."""
+    """Every pair of every rule with fewer than 15,000 pairs."""
     rules = [phrases for rules in demo.GRAMMAR.values() for phrases in rules]
     return [
         (pair.english, pair.german)
@@ -287,13 +290,13 @@ def small_pairs():
     ]
 
 
-def test_golden_pairs(small_pairs):
+def test_golden_pairs_are_generated(small_pairs):
     known = dict(small_pairs)
     assert {english: known.get(english) for english, _ in GOLDEN_PAIRS} == dict(GOLDEN_PAIRS)
 
 
 @pytest.mark.parametrize(("kind", "number", "index", "english", "german"), LARGE_GOLDEN_PAIRS)
-def test_golden_pairs_of_large_sets(kind, number, index, english, german):
+def test_golden_pairs_of_large_sets_are_generated(kind, number, index, english, german):
     pair = demo.GRAMMAR[kind][number].at(index)
     assert (pair.english, pair.german) == (english, german)
 
@@ -313,7 +316,7 @@ GERMAN_VALUES = dict(zip(GERMAN_WORDS.split(), SMALL, strict=True))
 
 
 def english_value(text):
-    """Read words from left to right: a larger scale multiplies all there is, a smaller one adds."""
+    """Parse words from left to right: a scale multiplies the group before it."""
     total = group = 0
     for word in text.replace("-", " ").split():
         if word == "thousand":
@@ -326,10 +329,10 @@ def english_value(text):
 
 
 def german_value(text):
-    """Cut the word at its largest scale."""
+    """Split the word at its largest scale."""
     for scale, word in ((1000, "tausend"), (100, "hundert")):
-        before, found, after = text.partition(word)
-        if found:
+        before, separator, after = text.partition(word)
+        if separator:
             return scale * german_value(before) + (german_value(after) if after else 0)
     if text == "eins":
         return 1
@@ -345,18 +348,18 @@ def german_value(text):
 @example(1)
 @example(101_001)
 @example(999_999)
-def test_numbers_can_be_read_back(number):
+def test_numbers_can_be_parsed_back(number):
     pair = demo.cardinal(number)
     assert english_value(pair.english) == german_value(pair.german) == number
 
 
-def test_years_can_be_read_back():
+def test_years_can_be_parsed_back():
     for year in range(1100, 2100):
         assert german_value(demo.year(year).german) == year
 
 
 def english_minutes(text):
-    """Read a time, in minutes after twelve."""
+    """Parse a time into minutes after twelve."""
     if text.endswith(" o'clock"):
         return english_value(text.removesuffix(" o'clock")) % 12 * 60
     span, direction, hour = re.fullmatch(r"(.+) (past|to) (.+)", text).groups()
@@ -366,7 +369,7 @@ def english_minutes(text):
 
 
 def german_minutes(text):
-    """Read a time by peeling it from the left."""
+    """Parse a time from the left."""
     if text.endswith(" Uhr"):
         return german_value(text.removesuffix(" Uhr")) % 12 * 60
     if text.startswith("halb "):
@@ -378,35 +381,35 @@ def german_minutes(text):
     return (start + minutes * (1 if direction == "nach" else -1)) % 720
 
 
-def test_all_times_can_be_read_back():
+def test_all_times_can_be_parsed_back():
     for minutes in range(720):
         pair = demo.clock(minutes)
         assert english_minutes(pair.english) == german_minutes(pair.german) == minutes
 
 
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_numbers_are_those_of_num2words(language):
+def test_numbers_agree_with_num2words(language):
     num2words = pytest.importorskip("num2words").num2words
     side = {"en": "english", "de": "german"}[language]
 
-    def theirs(number, form):
-        # They write commas, `oh-five`, and `einhunderteinstausend`, where an s is too much.
-        said = num2words(number, lang=language, to=form)
-        return said.replace(",", "").replace("oh-", "oh ").replace("einstausend", "eintausend")
+    def reference(number, form):
+        # num2words writes commas, `oh-five`, and `einhunderteinstausend` with a wrong s.
+        text = num2words(number, lang=language, to=form)
+        return text.replace(",", "").replace("oh-", "oh ").replace("einstausend", "eintausend")
 
-    chance = random.Random(3)
-    numbers = [*range(1000), *(chance.randrange(1_000_000) for _ in range(1000)), 101_000, 999_999]
+    rng = random.Random(3)
+    numbers = [*range(1000), *(rng.randrange(1_000_000) for _ in range(1000)), 101_000, 999_999]
     assert [getattr(demo.cardinal(n), side) for n in numbers] == [
-        theirs(n, "cardinal") for n in numbers
+        reference(n, "cardinal") for n in numbers
     ]
     assert [getattr(demo.ordinal(n, "e"), side) for n in range(1, 100)] == [
-        theirs(n, "ordinal") for n in range(1, 100)
+        reference(n, "ordinal") for n in range(1, 100)
     ]
-    years = range(1100, 2010)  # later, their English is `twenty ten`
-    assert [getattr(demo.year(n), side) for n in years] == [theirs(n, "year") for n in years]
+    years = range(1100, 2010)  # for later years, num2words gives `twenty ten`
+    assert [getattr(demo.year(n), side) for n in years] == [reference(n, "year") for n in years]
 
 
-# Is it rightly aligned?
+# Correct alignment
 
 
 def linked(item):
@@ -420,7 +423,7 @@ def test_tens_and_ones_cross():
     assert item.alignment == ((0, 2), (1, 1), (2, 0))
 
 
-def test_an_ordinal_is_said_twice():
+def test_an_ordinal_is_linked_with_two_units():
     item = demo.ordinal(23, "e").item()
     assert item.target_units == ("drei", "und", "zwanzig", "ste")
     assert item.alignment == ((0, 2), (1, 1), (2, 0), (2, 3))
@@ -437,7 +440,7 @@ def test_a_verb_is_linked_with_its_particle():
     )  # fmt: skip
 
 
-def test_a_sentence_is_turned_round():
+def test_a_fronted_date_inverts_the_sentence():
     fronted = demo.GRAMMAR["sentences about times"][11]
     links = linked(fronted.at(123 + 366 * (1 + 5 * 30)).item())
     assert links == {
@@ -447,14 +450,15 @@ def test_a_sentence_is_turned_round():
     }  # fmt: skip
 
 
-def test_every_unit_is_linked_but_function_words(sample):
+@pytest.mark.slow
+def test_every_unit_except_function_words_is_linked(sample):
     for item in sample:
         assert item.alignment == tuple(sorted(set(item.alignment)))
-        sources, targets = ({*places} for places in zip(*item.alignment, strict=True))
-        for units, places in ((item.source_units, sources), (item.target_units, targets)):
-            assert places <= {*range(len(units))}
-            loose = {unit for place, unit in enumerate(units) if place not in places}
-            assert loose <= demo.FUNCTION_WORDS, item
+        sources, targets = ({*positions} for positions in zip(*item.alignment, strict=True))
+        for units, positions in ((item.source_units, sources), (item.target_units, targets)):
+            assert positions <= {*range(len(units))}
+            unlinked = {unit for index, unit in enumerate(units) if index not in positions}
+            assert unlinked <= demo.FUNCTION_WORDS, item
 
 
 def test_units_are_the_text_without_spaces(sample):
@@ -464,54 +468,59 @@ def test_units_are_the_text_without_spaces(sample):
 
 
 def test_linked_numbers_are_equal(sample):
-    """But for the hour: `half past two` names the one before, `halb drei` the one to come."""
+    """Except the hour: `half past two` names the current hour, `halb drei` the next one."""
     for item in sample:
         for english, german in linked(item) if "halb" not in item.target_units else ():
             if english in ENGLISH_VALUES and german in GERMAN_VALUES:
                 assert ENGLISH_VALUES[english] == GERMAN_VALUES[german], item
 
 
-# Are the parts what they should be?
+# The splits
 
 
-def test_parts_share_nothing(corpora):
+@pytest.mark.slow
+def test_splits_share_nothing(corpora):
     for side in ("source", "target"):
         texts = {
-            part: {
+            split: {
                 getattr(item, side).casefold()
-                for (its_part, _), items in corpora.items()
-                if its_part == part
+                for (item_split, _), items in corpora.items()
+                if item_split == split
                 for item in items
             }
-            for part in ("train", "development", "test")
+            for split in ("train", "validation", "test")
         }
-        assert not texts["train"] & texts["development"]
+        assert not texts["train"] & texts["validation"]
         assert not texts["train"] & texts["test"]
-        assert not texts["development"] & texts["test"]
+        assert not texts["validation"] & texts["test"]
 
 
+@pytest.mark.slow
 def test_there_are_no_duplicates(corpora):
     for items in corpora.values():
         assert len({item.source for item in items}) == len(items)
         assert len({item.target for item in items}) == len(items)
 
 
+@pytest.mark.slow
 def test_no_text_has_two_translations(small_pairs, corpora):
     pairs = {*small_pairs, *((i.source, i.target) for items in corpora.values() for i in items)}
     assert (
         len({source for source, _ in pairs}) == len({target for _, target in pairs}) == len(pairs)
     )
-    assert len({*small_pairs}) == len(small_pairs), "two rules make the same"
+    assert len({*small_pairs}) == len(small_pairs), "two rules generate the same pair"
 
 
-def test_seeds_differ(corpora):
+@pytest.mark.slow
+def test_different_seeds_give_different_items(corpora):
     first, second = corpora["train", 1], corpora["train", 2]
     assert first != second
     assert next(demo.items(-1, 1, "test")) != next(demo.items(1, 1, "test"))
 
 
+@pytest.mark.slow
 def test_kinds_are_mixed(corpora):
-    """Short ones and long ones, sentences and phrases, from the beginning."""
+    """Short and long texts, sentences and phrases are mixed from the beginning."""
     for items, short in ((corpora["train", 1][:1000], 0.3), (corpora["train", 1], 0.2)):
         lengths = [len(item.source.split()) for item in items]
         assert short < sum(length <= 3 for length in lengths) / len(items) < 0.6
@@ -519,65 +528,70 @@ def test_kinds_are_mixed(corpora):
         assert max(lengths) < 20
 
 
-def test_fewer_are_the_beginning_of_more(corpora):
+@pytest.mark.slow
+def test_a_smaller_corpus_is_the_beginning_of_a_larger_one(corpora):
     assert list(demo.items(1, 50, "train")) == corpora["train", 1][:50]
 
 
-def test_reverse_is_the_mirror(corpora):
-    mirrored = list(demo.items(2, 300, "train", reverse=True))
-    for there, back in zip(corpora["train", 2][:300], mirrored, strict=True):
-        assert (back.source, back.target) == (there.target, there.source)
-        assert (back.source_units, back.target_units) == (there.target_units, there.source_units)
-        assert back.alignment == tuple(sorted((j, i) for i, j in there.alignment))
+@pytest.mark.slow
+def test_reverse_swaps_source_and_target(corpora):
+    swapped = list(demo.items(2, 300, "train", reverse=True))
+    for item, reverse in zip(corpora["train", 2][:300], swapped, strict=True):
+        assert (reverse.source, reverse.target) == (item.target, item.source)
+        assert reverse.source_units == item.target_units
+        assert reverse.target_units == item.source_units
+        assert reverse.alignment == tuple(sorted((j, i) for i, j in item.alignment))
 
 
+@pytest.mark.slow
 def test_texts_are_clean(corpora, sample):
     for items in (*corpora.values(), sample):
         for item in items:
             for text in (item.source, item.target):
                 assert re.fullmatch(r"\S+( \S+)*", text)
                 assert unicodedata.is_normalized("NFC", text)
-                assert not set(text) & set("<>·{}⁰¹²³⁴⁵⁶⁷⁸⁹\n"), "the grammar must not show"
+                assert not set(text) & set("<>·{}⁰¹²³⁴⁵⁶⁷⁸⁹\n"), (
+                    "symbols of the grammar must not appear"
+                )
 
 
-def test_sizes_are_as_said():
+def test_the_docstring_states_the_number_of_pairs():
     sizes = demo.sizes()
     assert sizes.keys() == demo.GRAMMAR.keys()
     assert f"\n{sum(sizes.values()):,} pairs" in demo.__doc__
 
 
 def test_there_are_more_than_200_000_items_for_training():
-    """All were counted once, and none was there twice: 2,924,615 in train, of 3,656,358.
+    """A full count gave 2,924,615 different pairs in train, of 3,656,358.
 
-    Here a part of the numbers is counted, which are different because they can be read back.
+    This test counts a sample of the numbers, which are all different.
     """
     numbers = demo.GRAMMAR["numbers"][-1]
-    found = sum(demo.part_of(numbers.at(99 * place)) == "train" for place in range(10_000))
+    train = sum(demo.split_of(numbers.at(99 * index)) == "train" for index in range(10_000))
     assert numbers.size == 990_000
-    assert 0.78 < found / 10_000 < 0.82
+    assert 0.78 < train / 10_000 < 0.82
 
 
-def test_more_than_there_are_is_refused(monkeypatch):
+def test_requesting_too_many_items_is_refused(monkeypatch):
     monkeypatch.setattr(demo, "GRAMMAR", {"numbers": demo.GRAMMAR["numbers"][:1]})
-    found = []
-    with pytest.raises(DataError, match=r"has \d+ different test items, not 50: ask for fewer"):
-        found.extend(demo.items(1, 50, "test"))
+    with pytest.raises(DataError, match=r"has \d+ different test items, not 50: request fewer"):
+        list(demo.items(1, 50, "test"))
     everything = [
         item.source
-        for part, count in (("train", 70), ("development", 6), ("test", 6))
-        for item in demo.items(1, count, part)
+        for split, count in (("train", 70), ("validation", 6), ("test", 6))
+        for item in demo.items(1, count, split)
     ]
     assert len({*everything}) == len(everything)
 
 
-def test_an_unknown_part_is_refused():
+def test_an_unknown_split_is_refused():
     with pytest.raises(DataError, match="did you mean 'train'"):
         demo.items(1, 1, "training")
     with pytest.raises(DataError, match="-1"):
         demo.items(1, -1, "train")
 
 
-# Is it the same everywhere?
+# Reproducibility
 
 FINGERPRINT = "85e75b3f0dbc33ee"
 
@@ -586,51 +600,53 @@ def fingerprint(items):
     return hashlib.sha256("\n".join(map(repr, items)).encode()).hexdigest()[:16]
 
 
-def test_the_corpus_is_as_it_was(corpora):
-    """Scores on this corpus are compared over time: another one is a change worth a line."""
+@pytest.mark.slow
+def test_the_corpus_has_not_changed(corpora):
+    """Scores on this corpus are compared over time: a change needs a line in CHANGELOG.md."""
     assert fingerprint(corpora["train", 1]) == FINGERPRINT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hash_seed", ["0", "1", "random"])
-def test_every_process_makes_the_same(corpora, hash_seed):
+def test_every_process_generates_the_same_items(corpora, hash_seed):
     code = (
         "import sys; from dragoman.corpus import demo\n"
         "for item in demo.items(1, 500, 'train'): sys.stdout.buffer.write(f'{item}\\n'.encode())"
     )
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         check=True,
         env=os.environ | {"PYTHONHASHSEED": hash_seed, "LC_ALL": "C"},
     )
-    assert ended.stdout.decode().splitlines() == [str(item) for item in corpora["train", 1][:500]]
+    assert process.stdout.decode().splitlines() == [str(item) for item in corpora["train", 1][:500]]
 
 
-def test_files_are_line_aligned_and_the_same_again(tmp_path):
-    counts = {"train": 200, "development": 20, "test": 10}
+def test_files_are_line_aligned_and_reproducible(tmp_path):
+    counts = {"train": 200, "validation": 20, "test": 10}
     for folder in (tmp_path / "one", tmp_path / "deep" / "two"):
         demo.write(folder, 7, counts)
-    names = {f"{part}.{language}" for part in counts for language in ("en", "de")}
+    names = {f"{split}.{language}" for split in counts for language in ("en", "de")}
     for folder in (tmp_path / "one", tmp_path / "deep" / "two"):
         assert {file.name for file in folder.iterdir()} == names
     for name in names:
         written = (tmp_path / "one" / name).read_bytes()
         assert written == (tmp_path / "deep" / "two" / name).read_bytes()
         assert b"\r" not in written
-    for part, count in counts.items():
+    for split, count in counts.items():
         lines = [
-            (tmp_path / "one" / f"{part}.{language}").read_text(encoding="utf-8").split("\n")
+            (tmp_path / "one" / f"{split}.{language}").read_text(encoding="utf-8").split("\n")
             for language in ("en", "de")
         ]
-        expected = [(item.source, item.target) for item in demo.items(7, count, part)]
+        expected = [(item.source, item.target) for item in demo.items(7, count, split)]
         assert list(zip(*lines, strict=True)) == [*expected, ("", "")]
 
 
-def test_files_are_replaced_all_or_none(tmp_path):
+def test_all_files_are_replaced_or_none(tmp_path):
     demo.write(tmp_path, 1, {"train": 5})
     before = (tmp_path / "train.en").read_bytes()
     with pytest.raises(DataError):
-        demo.write(tmp_path, 2, {"train": 5, "validation": 5})
+        demo.write(tmp_path, 2, {"train": 5, "training": 5})
     assert {file.name for file in tmp_path.iterdir()} == {"train.en", "train.de"}
     assert (tmp_path / "train.en").read_bytes() == before
     demo.write(tmp_path, 2, {"train": 5})

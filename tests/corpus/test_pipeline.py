@@ -1,8 +1,7 @@
-"""Does preparation keep its promises: nothing lost, the same bytes, and it goes on after a kill?"""
+"""Preparation loses no row, writes the same bytes everywhere, and continues after a kill."""
 
 import contextlib
 import glob
-import json
 import os
 import random
 import signal
@@ -15,22 +14,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman.corpus import demo, leakage, pipeline, table
-from dragoman.corpus.clean import key_of
-from dragoman.corpus.cleaning import Pair
-from dragoman.data.sampler import Place, Sampler
-from dragoman.data.store import Prepared, Shard
-from dragoman.durable import new_folder, sha256
-from dragoman.errors import DataError, RecipeError
-from dragoman.recipe_file import load_recipe
+from dragoman.corpus import demo, leakage, pipeline, runner, table
+from dragoman.corpus.augmentation import AugmentationSettings, augment
+from dragoman.corpus.filter import Pair
+from dragoman.corpus.report.advice import advice
+from dragoman.corpus.report.model import Report
+from dragoman.corpus.stages.clean import key_of
+from dragoman.data.sampler import Sampler, StreamPosition
+from dragoman.data.store import DataShard, Prepared
+from dragoman.errors import ArtifactError, DataError, RecipeError
+from dragoman.recipe.files import load_recipe
+from dragoman.storage.files import atomic_folder, sha256
 from dragoman.tokenizer.folder import load_tokenizer
+from dragoman.tokenizer.interface import TERM_TOKENS, annotated_term
 from dragoman.workflow import preparation
-from shared_data import shared_data
+from support.shared_data import shared_data
 
-# The engine leaves the pipes of its processes to the garbage collector.
+# Daft leaves the pipes of its processes to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
-SCRIPT = Path(__file__).with_name("prepare_small.py")
+SCRIPT = Path(__file__).parents[1] / "support" / "prepare_small.py"
 RECIPE = """\
 preset: tiny
 languages: {source: en, target: de}
@@ -40,13 +43,13 @@ corpus:
     - {files: [extra.tsv], weight: 2}
   held_out: 100
   duplicates: near
-  steps: [unicode, length, ratio, copies, placeholders]
+  filters: [unicode, length, ratio, copies, placeholders]
 tokenizer: {vocabulary_size: 400}
 """
 
 
 def write_corpus(folder, count=1500, seed=1):
-    """Three files of demo text with duplicates, near duplicates, and rows that cannot stay."""
+    """Write three files of demo text with duplicates, near duplicates, and bad rows."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     pairs = [(item.source, item.target) for item in demo.items(seed, count, "train")]
@@ -68,18 +71,21 @@ def write_corpus(folder, count=1500, seed=1):
 
 @pytest.fixture
 def small_tasks(monkeypatch):
-    """Many small tasks, where a real corpus of this size would be one."""
+    """Cut the corpus into many small tasks, although it would fit into one."""
     monkeypatch.setattr(pipeline, "CHUNK_ROWS", (300, 300))
     monkeypatch.setattr(pipeline, "BUCKET_ROWS", 500)
 
 
-def prepare(recipe, *overrides, workers=1):
-    list(preparation.prepare(recipe, overrides, workers=workers))
-    return recipe.parent / "prepared"
+def prepare(recipe, *settings, workers=1):
+    return preparation.prepare(recipe, settings, workers=workers).folder
+
+
+def report_of(folder):
+    return Report.model_validate_json((folder / "report.json").read_text(encoding="utf-8"))
 
 
 def published(folder):
-    """Every file that a reader may see, with its hash."""
+    """Return every published file with its hash."""
     return {
         str(path.relative_to(folder)): sha256(path)
         for path in sorted(folder.rglob("*"))
@@ -88,51 +94,54 @@ def published(folder):
 
 
 def texts_of(folder):
-    """All training pairs of a prepared folder, as text again."""
+    """Decode all training pairs of a prepared folder."""
     tokenizers = [load_tokenizer(folder / "tokenizer" / side) for side in ("source", "target")]
-    found = []
+    pairs = []
     for path in Prepared.open(folder).shards:
-        shard = Shard.open(path)
+        shard = DataShard.open(path)
         sides = ([shard.source(n).tolist() for n in range(len(shard))],
                  [shard.target(n).tolist() for n in range(len(shard))])  # fmt: skip
-        found += zip(
-            *(each.decode(ids) for each, ids in zip(tokenizers, sides, strict=True)), strict=True
-        )
-    return found
+        texts = [tokenizer.decode(ids) for tokenizer, ids in zip(tokenizers, sides, strict=True)]
+        pairs += zip(*texts, strict=True)
+    return pairs
 
 
+@pytest.mark.slow
 def test_rows_in_are_rows_kept_or_dropped_with_a_reason(tmp_path, small_tasks):
     folder = prepare(write_corpus(tmp_path))
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    report = report_of(folder)
     lines = {
         "part-0.en + part-0.de": (tmp_path / "part-0.en").read_text().count("\n"),
         "part-1.en + part-1.de": (tmp_path / "part-1.en").read_text().count("\n"),
         "extra.tsv": (tmp_path / "extra.tsv").read_bytes().count(b"\n"),
     }
-    assert {each["name"]: each["rows"] for each in report["corpora"]} == lines
-    for each in report["corpora"]:
-        assert each["rows"] == each["kept"] + sum(each["dropped"].values())
-    reasons = {reason for each in report["corpora"] for reason in each["dropped"]}
-    assert {"exact duplicate", "near duplicate", "empty", "copy"} <= reasons
+    assert {corpus.name: corpus.rows for corpus in report.corpora} == lines
+    for corpus in report.corpora:
+        assert corpus.rows == corpus.kept + sum(corpus.dropped.values())
+    reasons = {reason for corpus in report.corpora for reason in corpus.dropped}
+    assert {"exact duplicate", "near duplicate", "empty", "target is a copy"} <= reasons
     assert {"unreadable: not UTF-8", "unreadable: too few columns"} <= reasons
-    sides = report["sides"]
-    assert sum(each["kept"] for each in report["corpora"]) == sum(sides.values())
-    assert sides["train"] == sum(Prepared.open(folder).rows) + report["vocabulary"]["too_long"]
+    splits = report.splits
+    kept = sum(corpus.kept for corpus in report.corpora)
+    assert kept == splits.train + splits.validation + splits.test
+    assert splits.train == sum(Prepared.open(folder).rows) + report.vocabulary.too_long
 
 
-def test_it_gives_what_a_plain_loop_gives(tmp_path, small_tasks):
-    """The definition: one loop over all rows, a set of what was seen, nothing else."""
+def test_the_result_equals_that_of_a_plain_loop(tmp_path, small_tasks):
+    """The definition of preparation: one loop over all rows, and a set of the pairs kept."""
     folder = prepare(write_corpus(tmp_path), "corpus.duplicates=exact")
     recipe = load_recipe(tmp_path / "recipe.yaml")
-    from dragoman.corpus.cleaning import Step
-    from dragoman.part import choose
+    from dragoman.corpus.filter import Filter
+    from dragoman.recipe.parts import choose
 
-    steps = [choose("corpus.step", each, "", Step)("en", "de") for each in recipe.corpus.steps]
+    filters = [
+        choose("corpus.filters", choice, "", Filter)("en", "de") for choice in recipe.corpus.filters
+    ]
     rows = []
     for number in range(2):
         sides = [
-            (tmp_path / f"part-{number}.{side}").read_text().split("\n")[:-1]
-            for side in ("en", "de")
+            (tmp_path / f"part-{number}.{language}").read_text().split("\n")[:-1]
+            for language in ("en", "de")
         ]
         rows += zip(*sides, strict=True)
     rows += [
@@ -143,71 +152,78 @@ def test_it_gives_what_a_plain_loop_gives(tmp_path, small_tasks):
     kept = set()
     for row in rows:
         pair = Pair(*row)
-        for step in steps:
-            pair = step.apply(pair)
+        for filter_ in filters:
+            pair = filter_.apply(pair)
             if isinstance(pair, str):
                 break
         else:
             kept.add(tuple(pair))
-    held = set()
-    for side in ("development", "test"):
+    held_out = set()
+    for split in ("validation", "test"):
         columns = [
-            (folder / f"{side}.{each}").read_text().split("\n")[:-1]
-            for each in ("source", "target")
+            (folder / f"{split}.{side}").read_text().split("\n")[:-1]
+            for side in ("source", "target")
         ]
-        held |= set(zip(*columns, strict=True))
+        held_out |= set(zip(*columns, strict=True))
     trained = texts_of(folder)
     assert len(trained) == len(set(trained))
-    assert set(trained) | held == kept
-    assert not set(trained) & held
+    # Span tokens are put into training pairs only.
+    shares = {"span_share": 0.5, "synthetic_share": 0.05, "term_share": 0.5}
+    settings = AugmentationSettings(**shares, seed=1)
+    augmented = {tuple(augment(Pair(*pair), settings)) for pair in kept - held_out}
+    assert set(trained) == augmented
+    assert not augmented <= kept
+    assert held_out <= kept
+    assert report_of(folder).vocabulary.augmented == len(augmented - kept)
 
 
 @pytest.mark.slow
-def test_all_translations_of_a_sentence_stay_on_one_side(tmp_path, small_tasks):
+def test_all_translations_of_a_sentence_are_in_one_split(tmp_path, small_tasks):
     recipe = write_corpus(tmp_path)
     with (tmp_path / "extra.tsv").open("a", encoding="utf-8") as file:
         for number in range(300):
-            for way in "abcd":
+            for variant in "abcd":
                 file.write(
-                    f"Sentence number {number} is here.\tSatz {way} Nummer {number} steht.\n"
+                    f"Sentence number {number} is here.\tSatz {variant} Nummer {number} steht.\n"
                 )
-    folder = prepare(recipe, "corpus.held_out=300", "corpus.duplicates=exact")
-    sides = [
-        set((folder / f"{side}.source").read_text().split("\n")) - {""}
-        for side in ("development", "test")
+    settings = ("corpus.held_out=300", "corpus.duplicates=exact", "corpus.synthetic_spans=0")
+    folder = prepare(recipe, *settings)
+    splits = [
+        set((folder / f"{split}.source").read_text().split("\n")) - {""}
+        for split in ("validation", "test")
     ]
-    sides.append({source for source, _ in texts_of(folder)})
-    assert all(len(side) > 20 for side in sides)
-    for one, other in combinations(sides, 2):
+    splits.append({source for source, _ in texts_of(folder)})
+    assert all(len(split) > 20 for split in splits)
+    for one, other in combinations(splits, 2):
         assert not one & other
 
 
 @pytest.mark.slow
-def test_what_will_be_tested_is_not_trained_on(tmp_path, small_tasks):
+def test_pairs_of_the_test_set_are_removed_from_training(tmp_path, small_tasks):
     recipe = write_corpus(tmp_path)
     pairs = [(item.source, item.target) for item in demo.items(1, 1500, "train")][:80]
     rows = "".join(f"{source.upper()}\t{target.lower()}\n" for source, target in pairs)
     (tmp_path / "test.tsv").write_text(rows, encoding="utf-8")
-    folder = prepare(recipe, "corpus.test=[{files: [test.tsv]}]")
+    folder = prepare(recipe, "corpus.test=[{files: [test.tsv]}]", "corpus.synthetic_spans=0")
     trained = {source.casefold() for source, _ in texts_of(folder)}
     long_enough = [source.casefold() for source, _ in pairs if len(source) > 12]
     assert len(long_enough) > 30
     assert not trained & set(long_enough)
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    assert sum(each["dropped"].get("in a test set", 0) for each in report["corpora"]) > 30
+    report = report_of(folder)
+    assert sum(corpus.dropped.get("in a test set", 0) for corpus in report.corpora) > 30
 
 
 @pytest.mark.slow
-def test_a_rerun_does_nothing_and_a_change_only_what_depends_on_it(tmp_path, small_tasks):
-    recipe = write_corpus(tmp_path)
+def test_a_rerun_does_nothing_and_a_change_repeats_only_dependent_stages(tmp_path, small_tasks):
+    recipe = write_corpus(tmp_path, count=400)
     folder = prepare(recipe)
 
     def state():
         return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
-    def stages(*overrides):
+    def new_stages(*settings):
         before = {path.name for path in (folder / "work").iterdir()}
-        prepare(recipe, *overrides)
+        prepare(recipe, *settings)
         return {
             path.name.rpartition("-")[0]
             for path in (folder / "work").iterdir()
@@ -217,52 +233,57 @@ def test_a_rerun_does_nothing_and_a_change_only_what_depends_on_it(tmp_path, sma
     before = state()
     prepare(recipe)
     assert state() == before
-    assert stages("tokenizer.vocabulary_size=350") == {"tokenizer", "encode"}
-    assert stages("corpus.longest=20") == {"encode"}
-    assert stages("seed=3") == {"split", "tokenizer", "encode"}
-    assert stages("corpus.steps=[unicode]") == {
+    assert new_stages("tokenizer.vocabulary_size=350") == {"tokenizer", "encode"}
+    assert new_stages("corpus.max_tokens=20") == {"encode"}
+    assert new_stages("corpus.span_augmentation=0.2") == {"encode"}
+    assert new_stages("corpus.synthetic_spans=0.1") == {"encode"}
+    assert new_stages("seed=3") == {"split", "tokenizer", "encode"}
+    assert new_stages("corpus.filters=[unicode]") == {
         "clean", "exact", "sign", "near", "split", "tokenizer", "encode",
     }  # fmt: skip
-    assert stages("model.width=64") == set()
+    assert new_stages("model.width=64") == set()
     with (tmp_path / "extra.tsv").open("a", encoding="utf-8") as file:
         file.write("a new line\teine neue Zeile\n")
-    assert "read" in stages()
+    assert "read" in new_stages()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_same_bytes_whatever_the_world(tmp_path, small_tasks, monkeypatch, workers):
+def test_the_bytes_do_not_depend_on_the_environment(tmp_path, small_tasks, monkeypatch):
+    """Other order of files, two workers instead of one, and another hash seed, zone and locale."""
     expected = published(prepare(write_corpus(tmp_path / "one")))
-    listed = glob.glob
-    monkeypatch.setattr(glob, "glob", lambda *given, **more: listed(*given, **more)[::-1])
-    again = write_corpus(tmp_path / "two")
+    real_glob = glob.glob
+    monkeypatch.setattr(glob, "glob", lambda *args, **options: real_glob(*args, **options)[::-1])
+    recipe = write_corpus(tmp_path / "two")
     environment = {"PYTHONHASHSEED": "77", "TZ": "Asia/Tokyo", "LC_ALL": "C"}
     subprocess.run(
-        [sys.executable, SCRIPT, again, str(workers)],
+        [sys.executable, SCRIPT, recipe, "2"],
         check=True,
         capture_output=True,
         env=os.environ | environment,
     )
-    assert published(again.parent / "prepared") == expected
+    assert published(recipe.parent / "prepared") == expected
     assert len(expected) >= 10
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_kill_anything_at_any_moment_and_run_again(tmp_path, small_tasks):
-    """The driver or one of its workers, in turn, twelve times; then it is left in peace."""
-    expected = published(prepare(write_corpus(tmp_path / "undisturbed"), workers=2))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(4, marks=pytest.mark.slow), pytest.param(12, marks=pytest.mark.long)],
+)
+def test_a_killed_preparation_continues_with_the_same_bytes(tmp_path, small_tasks, number):
+    """Kill the driver or one of its workers, in turn, several times; then let it finish."""
+    expected = published(prepare(write_corpus(tmp_path / "not_killed"), workers=2))
     recipe = write_corpus(tmp_path / "killed")
-    chance = random.Random(20260)
+    rng = random.Random(20260)
     kills = 0
-    while kills < 12:
+    while kills < number:
         process = _start(recipe)
-        time.sleep(chance.uniform(0.5, 6))
+        time.sleep(rng.uniform(0.5, 6))
         if process.poll() is None:
-            _kill(process, chance, kills_worker=kills % 2 == 1)
+            _kill(process, rng, kills_worker=kills % 2 == 1)
             kills += 1
-        else:  # It was too quick for us: give it work again.
-            _undo_some(recipe.parent / "prepared", chance)
+        else:  # It finished before the kill: give it new work.
+            _remove_some_results(recipe.parent / "prepared", rng)
     assert _start(recipe).wait() == 0
     assert published(recipe.parent / "prepared") == expected
 
@@ -276,11 +297,11 @@ def _start(recipe):
     )
 
 
-def _kill(process, chance, kills_worker):
-    """Kill a worker and see how its driver takes it, or the driver; then all that is left."""
+def _kill(process, rng, kills_worker):
+    """Kill a worker and wait for the driver, or kill the driver; then kill the whole group."""
     victims = _children(process.pid)
     if victims and kills_worker:
-        os.kill(chance.choice(victims), signal.SIGKILL)
+        os.kill(rng.choice(victims), signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=5)
     else:
@@ -290,23 +311,23 @@ def _kill(process, chance, kills_worker):
     process.wait()
 
 
-def _undo_some(folder, chance):
+def _remove_some_results(folder, rng):
     (folder / "manifest.json").unlink(missing_ok=True)
     for path in sorted((folder / "work").glob("*-*/*.arrow")):
-        if chance.random() < 0.5 and not path.parent.name.startswith("read"):
+        if rng.random() < 0.5 and not path.parent.name.startswith("read"):
             path.unlink()
 
 
 def _children(pid):
-    found = []
+    children = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[1]) == pid:
-            found.append(int(path.parent.name))
-    return found
+            children.append(int(path.parent.name))
+    return children
 
 
 @pytest.mark.slow
@@ -322,7 +343,7 @@ import os, sys, runpy
 os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_DISABLE_DASHBOARD="1")
 import ray
 from ray.cluster_utils import Cluster
-# Ray takes 127.0.0.1 for "find out my address"; its neighbours are loopback just as well.
+# Ray replaces 127.0.0.1 by the address of the machine; 127.0.0.2 is loopback too and is kept.
 head = dict(num_cpus=1, node_ip_address="127.0.0.2", include_dashboard=False)
 cluster = Cluster(initialize_head=True, head_node_args=head)
 cluster.add_node(num_cpus=1, node_ip_address="127.0.0.3")
@@ -330,28 +351,122 @@ sys.argv = ["x", {str(recipe)!r}, "2", cluster.address]
 try:
     runpy.run_path({str(SCRIPT)!r}, run_name="__main__")
     assert len(ray.nodes()) == 2
-    assert all(each["NodeManagerAddress"].startswith("127.") for each in ray.nodes())
+    assert all(node["NodeManagerAddress"].startswith("127.") for node in ray.nodes())
 finally:
     ray.shutdown()
     cluster.shutdown()
 """,
         encoding="utf-8",
     )
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, timeout=200, encoding="utf-8"
     )
-    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert process.returncode == 0, process.stderr[-3000:]
     assert published(recipe.parent / "prepared") == expected
 
 
-def test_no_usage_is_reported():
-    from dragoman.corpus import engine
+def run_python(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True
+    ).stdout
 
-    assert engine.os.environ["DAFT_ANALYTICS_ENABLED"] == "0"
-    assert engine.os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+
+@pytest.mark.slow
+def test_importing_preparation_changes_nothing_in_the_process():
+    code = (
+        "import os, sys; before = dict(os.environ); import dragoman.workflow.preparation; "
+        "print(dict(os.environ) == before, 'daft' in sys.modules)"
+    )
+    assert run_python(code).split() == ["True", "False"]
 
 
-def test_what_is_missing_is_told_all_at_once(tmp_path):
+def test_telemetry_is_off_before_daft_is_loaded(monkeypatch):
+    from dragoman.corpus import runner
+
+    environment = {}
+    for name in ("DAFT_ANALYTICS_ENABLED", "RAY_USAGE_STATS_ENABLED", "DO_NOT_TRACK"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(runner.importlib, "import_module", lambda _: environment.update(os.environ))
+    runner.load_daft()
+    assert environment["DAFT_ANALYTICS_ENABLED"] == "0"
+    assert environment["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert environment["DO_NOT_TRACK"] == "1"
+    assert environment["DAFT_SHOW_QUERY_ID"] == "0"
+
+
+def test_errors_of_daft_about_slow_workers_are_not_printed():
+    code = (
+        "import logging; from dragoman.corpus import runner; runner.load_daft(); "
+        "logging.getLogger('daft_local_execution.intermediate_ops.udf').error('tearing down')"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 0
+    assert process.stderr == ""
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_is_reported(tmp_path):
+    script = Path(__file__).parents[1] / "support" / "dying_worker.py"
+    process = subprocess.run(
+        [sys.executable, script, tmp_path], capture_output=True, text=True, timeout=120
+    )
+    assert process.returncode == 71
+    assert "a worker process died after" in process.stdout
+    assert "fewer --workers" in process.stdout
+
+
+def test_a_result_stream_that_ends_early_is_an_error(monkeypatch, tmp_path):
+    from dragoman.corpus import runner
+
+    monkeypatch.setattr(runner, "_answers", lambda *_: iter(()))
+    tasks = {str(tmp_path / "x"): None, str(tmp_path / "y"): None}
+    with pytest.raises(runner.WorkerDiedError, match="after 0 of 2 tasks"):
+        list(runner._run_on_daft(tasks, 2, None))
+
+
+@pytest.mark.parametrize("name", ["work", "tokenizer", "tokenizer/source", "work/exact-0"])
+def test_a_link_that_leads_outside_is_refused(tiny_corpus, tmp_path, name):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious.txt").write_text("keep")
+    link = tiny_corpus.parent / "prepared" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(outside)
+    with pytest.raises(ArtifactError, match="a symbolic link that leads out of"):
+        prepare(tiny_corpus)
+    assert [path.name for path in outside.iterdir()] == ["precious.txt"]
+
+
+@pytest.mark.slow
+def test_workers_default_to_the_cpus_that_the_process_may_use(tiny_corpus, monkeypatch):
+    worker_counts = []
+    monkeypatch.setattr(preparation, "available_cpus", lambda: 1)
+    real_run = pipeline.runner.run
+
+    def run(tasks, workers):
+        worker_counts.append(workers)
+        return real_run(tasks, workers)
+
+    monkeypatch.setattr(pipeline.runner, "run", run)
+    preparation.prepare(tiny_corpus)
+    assert set(worker_counts) == {1}
+
+
+@pytest.mark.slow
+def test_prepare_returns_the_manifest_and_the_report(tiny_corpus):
+    stages = []
+    result = preparation.prepare(
+        tiny_corpus, workers=1, on_progress=lambda progress: stages.append(progress.stage)
+    )
+    assert list(dict.fromkeys(stages)) == [
+        "read", "clean", "exact duplicates", "split", "tokenizer", "shards", "report",
+    ]  # fmt: skip
+    assert result.manifest == Prepared.open(result.folder).manifest
+    assert result.report == report_of(result.folder)
+    assert result.manifest.languages.source == "en"
+
+
+def test_all_missing_settings_are_reported_at_once(tmp_path):
     (tmp_path / "recipe.yaml").write_text(
         "corpus: {train: [{files: [no.en, no.de]}, {files: [x.strange]}]}", encoding="utf-8"
     )
@@ -368,34 +483,35 @@ def test_what_is_missing_is_told_all_at_once(tmp_path):
 
 
 @pytest.mark.slow
-def test_near_duplicates_leave_and_others_stay(tmp_path, small_tasks):
-    chance = random.Random(5)
-    words = ["".join(chance.choices("abcdefghij", k=6)) for _ in range(400)]
-    base = [" ".join(chance.sample(words, 14)) for _ in range(300)]
+def test_near_duplicates_are_removed_and_others_are_kept(tmp_path, small_tasks):
+    rng = random.Random(5)
+    words = ["".join(rng.choices("abcdefghij", k=6)) for _ in range(400)]
+    base = [" ".join(rng.sample(words, 14)) for _ in range(300)]
     rows = [(text, text.replace("a", "z")) for text in base]
     near = [(f"{source.upper()}!", f"{target},") for source, target in rows[:50]]
     far = []
-    for source, target in rows[50:150]:  # half of the words are others
-        others = " ".join(chance.sample(words, 7))
+    for source, target in rows[50:150]:  # Half of the words are different.
+        others = " ".join(rng.sample(words, 7))
         far.append((" ".join(source.split()[:7]) + " " + others, target[::-1]))
     (tmp_path / "all.tsv").write_text(
         "".join(f"{source}\t{target}\n" for source, target in rows + near + far), encoding="utf-8"
     )
     (tmp_path / "recipe.yaml").write_text(
         "languages: {source: en, target: de}\n"
-        "corpus: {train: [{files: [all.tsv]}], duplicates: near, steps: [unicode], held_out: 0}\n"
+        "corpus: {train: [{files: [all.tsv]}], duplicates: near, filters: [unicode], held_out: 0,\n"
+        "         synthetic_spans: 0}\n"
         "tokenizer: {vocabulary_size: 500}\n",
         encoding="utf-8",
     )
     folder = prepare(tmp_path / "recipe.yaml")
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    assert report["corpora"][0]["dropped"] == {"near duplicate": 50}
+    report = report_of(folder)
+    assert report.corpora[0].dropped == {"near duplicate": 50}
     kept = {source.casefold().strip("!") for source, _ in texts_of(folder)}
     assert set(base) <= kept
 
 
 @pytest.mark.slow
-def test_lines_that_have_gone_apart_are_told(tmp_path):
+def test_shifted_lines_are_reported(tmp_path):
     pairs = [(item.source, item.target) for item in demo.items(3, 20_000, "train")]
     sources, targets = (list(side) for side in zip(*pairs, strict=True))
     del targets[17_000]
@@ -404,36 +520,59 @@ def test_lines_that_have_gone_apart_are_told(tmp_path):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     (tmp_path / "recipe.yaml").write_text(
         "languages: {source: en, target: de}\n"
-        "corpus: {train: [{files: [all.en, all.de]}], steps: [unicode]}\n"
+        "corpus: {train: [{files: [all.en, all.de]}], filters: [unicode]}\n"
         "tokenizer: {vocabulary_size: 500}\n",
         encoding="utf-8",
     )
     prepare(tmp_path / "recipe.yaml")
-    report = json.loads((tmp_path / "prepared" / "report.json").read_text(encoding="utf-8"))
-    line, shift = report["corpora"][0]["shift"]
+    report = report_of(tmp_path / "prepared")
+    line, shift = report.corpora[0].shift
     assert shift == -1
     assert abs(line - 17_000) < 300
-    assert "from about line" in preparation.summary(tmp_path / "recipe.yaml")
+    assert "from about line" in advice(report)[0]
 
 
 @pytest.fixture
 def tiny_corpus(tmp_path):
-    """A folder with an awkward name, and a recipe for a few hundred pairs in it."""
+    """Write a recipe for a few hundred pairs, in a folder with special characters in its name."""
     folder = tmp_path / "a [b] ü"
-    demo.write(folder, 1, {"train": 300, "development": 20})
+    demo.write(folder, 1, {"train": 300, "validation": 20})
     (folder / "recipe.yaml").write_text(
         "languages: {source: en, target: de}\n"
         "corpus:\n"
         "  train: [{files: [train.en, train.de]}]\n"
-        "  development: [{files: [development.en, development.de]}]\n"
-        "  steps: [unicode]\n"
+        "  validation: [{files: [validation.en, validation.de]}]\n"
+        "  filters: [unicode]\n"
         "tokenizer: {vocabulary_size: 400}\n",
         encoding="utf-8",
     )
     return folder / "recipe.yaml"
 
 
-def test_another_tokenizer_takes_the_place_of_the_old_one(tiny_corpus):
+@pytest.mark.slow
+def test_terms_of_a_glossary_are_annotated_in_training_pairs(tiny_corpus):
+    folder = tiny_corpus.parent
+    (folder / "terms.tsv").write_text("o'clock\tUhr\neuros\tEuro\n", encoding="utf-8")
+    settings = ("corpus.glossary=terms.tsv", "corpus.glossary_augmentation=1")
+    prepared = prepare(tiny_corpus, *settings)
+    annotated = [pair for pair in texts_of(prepared) if TERM_TOKENS[0] in pair[0]]
+    assert len(annotated) == report_of(prepared).vocabulary.annotated > 10
+    for source, target in annotated:
+        assert annotated_term("euros", "Euro") in source or "Uhr" in target
+        assert not set(TERM_TOKENS) & set(target)
+    before = published(prepared)
+    (folder / "terms.tsv").write_text("euros\tEuro\n", encoding="utf-8")
+    assert published(prepare(tiny_corpus, *settings)) != before
+
+
+def test_a_missing_glossary_is_named_before_the_work_begins(tiny_corpus):
+    with pytest.raises(RecipeError, match=r"corpus\.glossary.*\n.*none\.tsv"):
+        prepare(tiny_corpus, "corpus.glossary=none.tsv")
+    assert not (tiny_corpus.parent / "prepared" / "work").exists()
+
+
+@pytest.mark.slow
+def test_another_tokenizer_replaces_the_old_one(tiny_corpus):
     folder = prepare(tiny_corpus)
     sources = {source for source, _ in texts_of(folder)}
     prepare(tiny_corpus, "tokenizer.kind=characters")
@@ -444,21 +583,21 @@ def test_another_tokenizer_takes_the_place_of_the_old_one(tiny_corpus):
 
 
 @pytest.mark.slow
-def test_what_was_changed_or_lost_is_published_again(tiny_corpus):
+def test_changed_and_missing_files_are_published_again(tiny_corpus):
     folder = prepare(tiny_corpus)
     before = published(folder)
     for name in ("train-00000.arrow", "report.html", "test.source"):
         (folder / name).unlink()
     prepare(tiny_corpus)
     assert published(folder) == before
-    text = (tiny_corpus.parent / "development.en").read_text(encoding="utf-8")
-    (tiny_corpus.parent / "development.en").write_text("A new line.\n" + text.partition("\n")[2])
+    text = (tiny_corpus.parent / "validation.en").read_text(encoding="utf-8")
+    (tiny_corpus.parent / "validation.en").write_text("A new line.\n" + text.partition("\n")[2])
     prepare(tiny_corpus)
-    assert (folder / "development.source").read_text().startswith("A new line.\n")
+    assert (folder / "validation.source").read_text().startswith("A new line.\n")
 
 
 @pytest.mark.slow
-def test_what_is_not_ours_is_left_alone(tiny_corpus):
+def test_files_of_others_are_not_removed(tiny_corpus):
     folder = prepare(tiny_corpus)
     (folder / "train-mine.arrow").write_text("mine")
     prepare(tiny_corpus, "seed=5")
@@ -468,64 +607,66 @@ def test_what_is_not_ours_is_left_alone(tiny_corpus):
 
 
 @pytest.mark.slow
-def test_a_link_to_a_recipe_is_the_recipe(tiny_corpus, tmp_path):
+def test_a_link_to_a_recipe_uses_the_folder_of_the_recipe(tiny_corpus, tmp_path):
     (tmp_path / "link").mkdir()
     link = tmp_path / "link" / "recipe.yaml"
     link.symlink_to(tiny_corpus)
-    list(preparation.prepare(link, workers=1))
-    assert "pairs to train on" in preparation.summary(link)
+    result = preparation.prepare(link, workers=1)
+    assert result.folder == tiny_corpus.parent / "prepared"
 
 
 @pytest.mark.parametrize(
-    ("override", "path", "what"),
+    ("setting", "path", "what"),
     [
         ("corpus.train=[{fils: [a]}]", "corpus.train.0.fils", "did you mean 'files'?"),
-        ("corpus.train=[{files: a.en}]", "corpus.train.0.files", "expected a list, as [one, two]"),
-        ("corpus.steps=[{name: length, longest: x}]", "corpus.steps.0.longest", "whole number"),
+        ("corpus.train=[{files: a.en}]", "corpus.train.0.files", "expected a list"),
+        (
+            "corpus.filters=[{name: length, min_words: x}]",
+            "corpus.filters.0.min_words",
+            "whole number",
+        ),
         ("corpus.train=[{files: [.]}]", "corpus.train.0.files", "is a folder"),
         ("seed=18446744073709551616", "seed", "expected less than"),
     ],
 )
-def test_mistakes_are_told_with_their_place_before_any_work(tiny_corpus, override, path, what):
+def test_mistakes_are_reported_with_their_path_before_any_work(tiny_corpus, setting, path, what):
     with pytest.raises(RecipeError) as caught:
-        prepare(tiny_corpus, override)
-    assert [
-        (each.path, what in each.what) for each in caught.value.mistakes if what in each.what
-    ] == [(path, True)]
+        prepare(tiny_corpus, setting)
+    assert [mistake.path for mistake in caught.value.mistakes if what in mistake.what] == [path]
     assert not (tiny_corpus.parent / "prepared").exists()
 
 
-def test_a_corpus_of_which_nothing_is_left_says_why(tiny_corpus):
+def test_if_no_pair_is_left_the_error_names_the_reasons(tiny_corpus):
     with pytest.raises(DataError, match=r"no pair is left to train on. Dropped: too short \(300\)"):
-        prepare(tiny_corpus, "corpus.steps=[{name: length, shortest: 90}]")
+        prepare(tiny_corpus, "corpus.filters=[{name: length, min_words: 90}]")
 
 
-def test_a_test_set_leaks_however_it_is_composed():
+def test_leakage_ignores_unicode_composition():
     decomposed, composed = "Vo\u0308gel fliegen hoch", "V\u00f6gel fliegen hoch"
-    assert leakage._mark(decomposed) == leakage._mark(composed) != b""
+    assert leakage._hash(decomposed) == leakage._hash(composed) != b""
 
 
-def test_the_first_to_finish_a_folder_stays(tmp_path):
-    with new_folder(tmp_path / "result") as mine:
+def test_the_first_finished_folder_is_kept(tmp_path):
+    with atomic_folder(tmp_path / "result") as mine:
         (mine / "file").write_text("second")
-        with new_folder(tmp_path / "result") as other:
+        with atomic_folder(tmp_path / "result") as other:
             (other / "file").write_text("first")
     assert (tmp_path / "result" / "file").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
 
 
 @pytest.mark.slow
-def test_the_same_text_named_twice_is_read_once_and_dropped_once(tiny_corpus):
+def test_a_corpus_named_twice_is_read_once_and_dropped_once(tiny_corpus):
     folder = prepare(
         tiny_corpus,
         "corpus.train=[{files: [train.en, train.de]}, {files: [train.en, train.de]}]",
         workers=2,
     )
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    assert [each["dropped"] for each in report["corpora"][:2]] == [{}, {"exact duplicate": 300}]
+    report = report_of(folder)
+    assert [corpus.dropped for corpus in report.corpora[:2]] == [{}, {"exact duplicate": 300}]
 
 
-def test_keys_tell_pairs_apart():
+def test_different_pairs_have_different_keys():
     assert key_of("a", "b") != key_of("b", "a")
     assert key_of("ab", "") != key_of("a", "b")
     assert len({key_of(str(n), "") for n in range(10_000)}) == 10_000
@@ -538,7 +679,7 @@ def test_scattering_keeps_every_row_in_order():
     buckets = np.array([n * 7 % 5 for n in range(100)])
     scattered = table.scatter(batch, buckets, 6)
     assert len(scattered) == 6
-    assert [each["n"].to_pylist() for each in scattered] == [
+    assert [bucket["n"].to_pylist() for bucket in scattered] == [
         [n for n in range(100) if n * 7 % 5 == bucket] for bucket in range(6)
     ]
 
@@ -546,34 +687,34 @@ def test_scattering_keeps_every_row_in_order():
 @pytest.mark.slow
 def test_multi30k_is_prepared_with_little_padding(tmp_path):
     data = shared_data() / "multi30k"
-    names = {"train": "train", "development": "val", "test": "test_2016_flickr"}
+    names = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
     corpora = "\n".join(
-        f"  {side}: [{{files: ['{data}/{name}.en.gz', '{data}/{name}.de.gz']}}]"
-        for side, name in names.items()
+        f"  {split}: [{{files: ['{data}/{name}.en.gz', '{data}/{name}.de.gz']}}]"
+        for split, name in names.items()
     )
     (tmp_path / "recipe.yaml").write_text(
         f"preset: tiny\nlanguages: {{source: en, target: de}}\ncorpus:\n{corpora}\n",
         encoding="utf-8",
     )
     folder = prepare(tmp_path / "recipe.yaml")
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    assert report["corpora"][0]["rows"] == 29_000
-    assert report["corpora"][0]["kept"] >= 28_900
-    places = words = 0
-    for planned in Sampler(Prepared.open(folder), 1, 4096).batches(Place()):
+    report = report_of(folder)
+    assert report.corpora[0].rows == 29_000
+    assert report.corpora[0].kept >= 28_900
+    positions = tokens = 0
+    for planned in Sampler(Prepared.open(folder), 1, 4096).batches(StreamPosition()):
         if planned.then.epoch:
             break
         batch = planned.read()
-        places += batch.source.size + batch.target.size
-        words += int(batch.source_is_real.sum() + batch.target_is_real.sum())
-    padding = 1 - words / places
+        positions += batch.source.size + batch.target.size
+        tokens += int(batch.source_is_real.sum() + batch.target_is_real.sum())
+    padding = 1 - tokens / positions
     print(f"padding {padding:.3f}")
     assert padding <= 0.10
 
 
 @pytest.fixture
 def two_corpora(tmp_path, small_tasks):
-    """A corpus that is prepared, and another that is not."""
+    """Write two corpora and prepare the first."""
     prepare(write_corpus(tmp_path / "one"))
     return tmp_path / "one" / "prepared", write_corpus(tmp_path / "two", seed=2)
 
@@ -583,78 +724,88 @@ def tokenizers_of(folder):
 
 
 @pytest.mark.slow
-def test_a_tokenizer_is_taken_as_it_is_and_known_by_its_content(two_corpora):
+def test_a_copied_tokenizer_is_identified_by_its_content(two_corpora):
     before, recipe = two_corpora
-    folder = prepare(recipe, "tokenizer.start_from=../one/prepared")
+    folder = prepare(recipe, "tokenizer.init_from=../one/prepared")
     assert tokenizers_of(folder) == tokenizers_of(before)
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    assert (
-        report["vocabulary"]["source"]["size"] == load_tokenizer(before / "tokenizer/source").size
-    )
+    report = report_of(folder)
+    assert report.vocabulary.source.size == load_tokenizer(before / "tokenizer/source").size
 
     def shards():
         return {path.name for path in (folder / "work").glob("encode-*")}
 
     encoded = shards()
-    prepare(recipe, "tokenizer.start_from=../one/prepared")
+    prepare(recipe, "tokenizer.init_from=../one/prepared")
     assert shards() == encoded
     prepare(before.parent / "recipe.yaml", "tokenizer.vocabulary_size=350")
-    prepare(recipe, "tokenizer.start_from=../one/prepared")
+    prepare(recipe, "tokenizer.init_from=../one/prepared")
     assert len(shards()) == 2
     assert tokenizers_of(folder) == tokenizers_of(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("overrides", "what"),
+    ("settings", "what"),
     [
-        (["tokenizer.start_from=nowhere"], "no folder"),
-        (["tokenizer.start_from=../one"], "no folder"),
-        (["tokenizer.start_from=prepared"], "the folder that this recipe prepares"),
+        (["tokenizer.init_from=nowhere"], "no folder"),
+        (["tokenizer.init_from=../one"], "no folder"),
+        (["tokenizer.init_from=prepared"], "the folder that this recipe prepares"),
         (
             [
-                "tokenizer.start_from=../one/prepared",
+                "tokenizer.init_from=../one/prepared",
                 "tokenizer.shared=false",
                 "model.tied_embeddings=none",
             ],
             "has one vocabulary for source and target, expected two; set tokenizer.shared: true",
         ),
         (
-            ["tokenizer.start_from=../one/prepared", "tokenizer.kind=words"],
+            ["tokenizer.init_from=../one/prepared", "tokenizer.kind=words"],
             "holds tokenizer.model, expected words.json; set tokenizer.kind",
         ),
     ],
 )
-def test_a_tokenizer_that_cannot_be_taken_is_told_before_any_work(two_corpora, overrides, what):
+def test_an_unusable_tokenizer_is_reported_before_any_work(two_corpora, settings, what):
     _, recipe = two_corpora
     with pytest.raises(RecipeError) as caught:
-        prepare(recipe, *overrides)
-    assert [each.path for each in caught.value.mistakes] == ["tokenizer.start_from"]
+        prepare(recipe, *settings)
+    assert [mistake.path for mistake in caught.value.mistakes] == ["tokenizer.init_from"]
     assert what in caught.value.mistakes[0].what
     assert not (recipe.parent / "prepared").exists()
 
 
-def test_the_languages_of_what_was_dropped_are_counted(tiny_corpus):
+@pytest.mark.slow
+def test_the_languages_of_dropped_pairs_are_counted(tiny_corpus):
     french = "Je voudrais savoir à quelle heure part le prochain train pour Paris."
     german = "Ich möchte wissen, wann der nächste Zug nach Paris abfährt."
     with (tiny_corpus.parent / "train.en").open("a", encoding="utf-8") as file:
         file.write(f"{french}\n" * 7)
     with (tiny_corpus.parent / "train.de").open("a", encoding="utf-8") as file:
         file.write(f"{german}\n" * 7)
-    folder = prepare(tiny_corpus, "corpus.steps=[language]")
-    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    corpus = report["corpora"][0]
-    assert corpus["dropped"]["source language"] == 7
-    assert corpus["dropped_languages"]["fr → de"] == 7
-    for_language = (number for why, number in corpus["dropped"].items() if "language" in why)
-    assert sum(corpus["dropped_languages"].values()) == sum(for_language)
+    folder = prepare(tiny_corpus, "corpus.filters=[language]")
+    report = report_of(folder)
+    corpus = report.corpora[0]
+    assert corpus.dropped["wrong source language"] == 7
+    assert corpus.dropped_languages["fr → de"] == 7
+    for_language = (count for reason, count in corpus.dropped.items() if "language" in reason)
+    assert sum(corpus.dropped_languages.values()) == sum(for_language)
     assert "fr → de" in (folder / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_name_that_is_no_text_is_told(tiny_corpus):
+def test_a_file_name_that_is_not_utf8_is_reported(tiny_corpus):
     strange = os.fsencode(tiny_corpus.parent) + b"/caf\xe9.tsv"
     try:
         Path(os.fsdecode(strange)).write_text("a\tb\n")
     except OSError:
-        pytest.skip("this file system has only names that are UTF-8")
+        pytest.skip("this file system accepts only UTF-8 names")
     with pytest.raises(RecipeError, match=r"caf\\xe9.tsv' is not UTF-8"):
         prepare(tiny_corpus, "corpus.train=[{files: ['*.tsv']}]")
+
+
+def test_a_cluster_that_cannot_be_reached_is_reported(monkeypatch):
+    class Daft:
+        def set_runner_ray(self, *_arguments, **_options):
+            raise ConnectionError("ray client connection timeout")
+
+    monkeypatch.setattr(runner, "load_daft", Daft)
+    with pytest.raises(DataError, match=r"cannot connect to the Ray cluster at 'ray://nowhere:1'"):
+        runner.use_cluster("ray://nowhere:1")

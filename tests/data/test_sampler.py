@@ -1,4 +1,4 @@
-"""Is every pair seen once an epoch, whatever the ranks and whenever a run was stopped?"""
+"""Every pair is seen once per epoch, independent of the number of ranks and of interruptions."""
 
 import json
 from itertools import islice
@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.data.sampler import Place, Sampler
-from dragoman.data.store import FORMAT, Prepared, write_shard
+from dragoman.data.manifest import Manifest, ManifestShard, read_manifest
+from dragoman.data.sampler import Sampler, StreamPosition
+from dragoman.data.store import Prepared, write_shard
 from dragoman.errors import DataError
 from dragoman.tokenizer.interface import BEGIN, END, PADDING
 
-FIRST_WORD = 10
+FIRST_TOKEN = 10
 
 
 def write_corpus(folder, lengths, shards=3, origins=None):
-    """A prepared folder whose pair n has the lengths given and n as its first source token."""
+    """Write a prepared folder; pair n has the given lengths and n as its first source token."""
     rows = [
         {
-            "source": [FIRST_WORD + number, *[7] * (source - 1)],
+            "source": [FIRST_TOKEN + number, *[7] * (source - 1)],
             "target": [8] * target,
             "origin": 0 if origins is None else origins[number],
         }
@@ -38,11 +39,11 @@ def write_corpus(folder, lengths, shards=3, origins=None):
     for shard in range(shards):
         path = folder / f"train-{shard:05}.arrow"
         part = rows[shard::shards]
-        write_shard(path, pa.Table.from_pylist(part, schema=schema), longest=1000)
-        listed.append({"file": path.name, "rows": len(part)})
-    counts = {str(n): sum(row["origin"] == n for row in rows) for n in range(3)}
-    manifest = {"format": FORMAT, "train": listed, "origins": counts}
-    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+        write_shard(path, pa.Table.from_pylist(part, schema=schema), max_tokens=1000)
+        listed.append(ManifestShard(file=path.name, rows=len(part)))
+    counts = {origin: sum(row["origin"] == origin for row in rows) for origin in range(3)}
+    manifest = Manifest(train=tuple(listed), origins=counts)
+    (folder / "manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     return Prepared.open(folder)
 
 
@@ -50,26 +51,26 @@ LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 30)), min_size=1
 
 
 def numbers(planned):
-    return [int(planned.shard.source(row)[0]) - FIRST_WORD for row in planned.rows]
+    return [int(planned.shard.source(row)[0]) - FIRST_TOKEN for row in planned.rows]
 
 
 def epoch_of(sampler, epoch=0):
-    """All batches of one epoch."""
-    found = []
-    for planned in sampler.batches(Place(epoch)):
+    """Return all batches of one epoch."""
+    batches = []
+    for planned in sampler.batches(StreamPosition(epoch)):
         if planned.then.epoch != epoch:
-            return found
-        found.append(planned)
+            return batches
+        batches.append(planned)
     raise AssertionError("the stream has ended")
 
 
 @given(LENGTHS, st.integers(0, 5), st.integers(0, 2**32))
-def test_each_pair_once_an_epoch_within_the_budget(tmp_path_factory, lengths, epoch, seed):
+def test_each_pair_occurs_once_per_epoch_within_the_budget(tmp_path_factory, lengths, epoch, seed):
     prepared = write_corpus(tmp_path_factory.mktemp("corpus"), lengths)
     sampler = Sampler(prepared, seed, tokens=64)
     batches = epoch_of(sampler, epoch)
-    seen = [number for planned in batches for number in numbers(planned)]
-    assert sorted(seen) == list(range(len(lengths)))
+    pairs = [number for planned in batches for number in numbers(planned)]
+    assert sorted(pairs) == list(range(len(lengths)))
     for planned in batches:
         batch = planned.read()
         assert batch.source.size <= 64
@@ -77,19 +78,29 @@ def test_each_pair_once_an_epoch_within_the_budget(tmp_path_factory, lengths, ep
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
-def test_any_number_of_ranks_reads_the_same_steps(tmp_path, ranks):
+def test_any_number_of_ranks_reads_the_same_updates(tmp_path, ranks):
     prepared = write_corpus(tmp_path, [(n % 13 + 1, n % 7) for n in range(200)])
     sampler = Sampler(prepared, 5, tokens=64)
-    steps = 30
-    alone = [list(step.batches.values()) for step in islice(sampler.share(Place(), 8, 0, 1), steps)]
-    shared = [list(islice(sampler.share(Place(), 8, rank, ranks), steps)) for rank in range(ranks)]
-    for step in range(steps):
-        together = [planned for each in shared for planned in each[step].batches.values()]
-        assert [numbers(each) for each in together] == [numbers(each) for each in alone[step]]
-        assert len({each[step].then for each in shared}) == 1
-        assert [number for each in shared for number in each[step].batches] == list(range(8))
+    updates = 30
+    alone = [
+        list(share.batches.values())
+        for share in islice(sampler.share(StreamPosition(), 8, 0, 1), updates)
+    ]
+    by_rank = [
+        list(islice(sampler.share(StreamPosition(), 8, rank, ranks), updates))
+        for rank in range(ranks)
+    ]
+    for update in range(updates):
+        shares = [shares_of_rank[update] for shares_of_rank in by_rank]
+        together = [planned for share in shares for planned in share.batches.values()]
+        assert [numbers(planned) for planned in together] == [
+            numbers(planned) for planned in alone[update]
+        ]
+        assert len({share.then for share in shares}) == 1
+        assert [number for share in shares for number in share.batches] == list(range(8))
 
 
+@pytest.mark.slow
 @given(
     LENGTHS, st.lists(st.tuples(st.integers(1, 4), st.sampled_from([1, 2, 3, 4, 8])), max_size=5)
 )
@@ -97,19 +108,21 @@ def test_any_number_of_ranks_reads_the_same_steps(tmp_path, ranks):
 def test_resuming_anywhere_with_other_ranks_changes_nothing(tmp_path_factory, lengths, plan):
     prepared = write_corpus(tmp_path_factory.mktemp("corpus"), lengths)
     sampler = Sampler(prepared, 7, tokens=64)
-    total = sum(steps for steps, _ in plan)
-    whole = [
+    total = sum(updates for updates, _ in plan)
+    expected = [
         numbers(planned)
-        for step in islice(sampler.share(Place(), 8, 0, 1), total)
-        for planned in step.batches.values()
+        for share in islice(sampler.share(StreamPosition(), 8, 0, 1), total)
+        for planned in share.batches.values()
     ]
-    found, place = [], Place()
-    for steps, ranks in plan:
-        readers = [islice(sampler.share(place, 8, rank, ranks), steps) for rank in range(ranks)]
-        for each in zip(*readers, strict=True):
-            found += [numbers(planned) for share in each for planned in share.batches.values()]
-            place = each[0].then
-    assert found == whole
+    batches, position = [], StreamPosition()
+    for updates, ranks in plan:
+        readers = [
+            islice(sampler.share(position, 8, rank, ranks), updates) for rank in range(ranks)
+        ]
+        for shares in zip(*readers, strict=True):
+            batches += [numbers(planned) for share in shares for planned in share.batches.values()]
+            position = shares[0].then
+    assert batches == expected
 
 
 def test_the_order_depends_on_seed_and_epoch_alone(tmp_path):
@@ -123,8 +136,8 @@ def test_the_order_depends_on_seed_and_epoch_alone(tmp_path):
     assert order(1, 0) != order(1, 1)
 
 
-def test_a_place_is_small_and_plain():
-    assert json.loads(json.dumps(Place(3, 1, 12))) == [3, 1, 12]
+def test_a_position_is_three_numbers_in_json():
+    assert json.loads(json.dumps(StreamPosition(3, 1, 12))) == [3, 1, 12]
 
 
 def test_a_batch_is_framed_and_padded(tmp_path):
@@ -133,8 +146,8 @@ def test_a_batch_is_framed_and_padded(tmp_path):
     batch = planned.read()
     order = numbers(planned)
     long, short = order.index(0), order.index(1)
-    assert batch.source[long].tolist() == [FIRST_WORD, 7, 7, END]
-    assert batch.source[short].tolist() == [FIRST_WORD + 1, END, PADDING, PADDING]
+    assert batch.source[long].tolist() == [FIRST_TOKEN, 7, 7, END]
+    assert batch.source[short].tolist() == [FIRST_TOKEN + 1, END, PADDING, PADDING]
     assert batch.target[long].tolist() == [BEGIN, 8, 8]
     assert batch.expected[long].tolist() == [8, 8, END]
     assert batch.target[short].tolist() == [BEGIN, PADDING, PADDING]
@@ -143,53 +156,75 @@ def test_a_batch_is_framed_and_padded(tmp_path):
     assert batch.target_is_real.sum(axis=1).tolist() == [[3, 1][n] for n in order]
 
 
-def test_temperature_lets_the_small_corpus_be_seen_more_often(tmp_path):
-    """With shares of 9/10 and 1/10 and T = 2: 3/4 and 1/4 of as many pairs."""
+def test_temperature_samples_the_small_corpus_more_often(tmp_path):
+    """Shares of 9/10 and 1/10 become 3/4 and 1/4 at T = 2; the number of pairs stays the same."""
     origins = [0] * 900 + [1] * 100
     prepared = write_corpus(tmp_path, [(3, 3)] * 1000, origins=origins)
     sampler = Sampler(prepared, 1, 512, temperature=2.0)
-    seen = np.zeros(2)
+    counts = np.zeros(2)
     for epoch in range(20):
         for planned in epoch_of(sampler, epoch):
-            seen += np.bincount(planned.shard.origins[planned.rows], minlength=2)
-    # 20 epochs of 1,000 draws: the share's deviation is about 0.003.
-    assert seen.sum() == pytest.approx(20_000, rel=0.02)
-    assert seen[1] / seen.sum() == pytest.approx(0.25, abs=0.015)
+            counts += np.bincount(planned.shard.origins[planned.rows], minlength=2)
+    # 20 epochs of 1,000 draws: the standard deviation of the share is about 0.003.
+    assert counts.sum() == pytest.approx(20_000, rel=0.02)
+    assert counts[1] / counts.sum() == pytest.approx(0.25, abs=0.015)
 
 
-def test_weights_change_how_often_a_corpus_is_seen(tmp_path):
+def test_weights_change_how_often_a_corpus_is_sampled(tmp_path):
     prepared = write_corpus(tmp_path, [(3, 3)] * 600, origins=[0] * 300 + [1] * 300)
     sampler = Sampler(prepared, 1, 512, weights={1: 3.0})
-    seen = np.zeros(2)
+    counts = np.zeros(2)
     for epoch in range(10):
         for planned in epoch_of(sampler, epoch):
-            seen += np.bincount(planned.shard.origins[planned.rows], minlength=2)
-    assert seen[1] / seen[0] == pytest.approx(3.0, rel=0.1)
+            counts += np.bincount(planned.shard.origins[planned.rows], minlength=2)
+    assert counts[1] / counts[0] == pytest.approx(3.0, rel=0.1)
 
 
-def test_a_pair_beyond_the_budget_is_told(tmp_path):
+def test_a_pair_beyond_the_budget_is_reported(tmp_path):
     prepared = write_corpus(tmp_path, [(40, 3)])
     with pytest.raises(DataError, match="41 tokens on one side, more than the budget of 32"):
         next(Sampler(prepared, 1, 32).batches())
 
 
-def test_an_empty_corpus_is_told(tmp_path):
+def test_an_empty_corpus_is_reported(tmp_path):
     prepared = write_corpus(tmp_path, [])
     with pytest.raises(DataError, match="no training pair"):
         next(Sampler(prepared, 1, 32).batches())
 
 
-def test_a_folder_that_is_not_finished_is_told(tmp_path):
+def test_an_unfinished_folder_is_reported(tmp_path):
     with pytest.raises(DataError, match="was not finished"):
         Prepared.open(tmp_path)
 
 
 def test_memory_does_not_grow_with_the_number_of_shards(tmp_path):
-    """A plan touches one shard: the others may even be missing until they are needed."""
+    """A plan reads one shard only; the others may be missing until they are needed."""
     prepared = write_corpus(tmp_path, [(3, 3)] * 90, shards=3)
     first = next(Sampler(prepared, 1, 64).batches())
-    assert first.then == Place(0, 0, 1)
+    assert first.then == StreamPosition(0, 0, 1)
     order = np.random.Generator(np.random.Philox(np.random.SeedSequence([1, 0]))).permutation(3)
     for shard in order[1:]:
         prepared.shards[shard].unlink()
     assert next(Sampler(prepared, 1, 64).batches()).rows.tolist() == first.rows.tolist()
+
+
+def test_a_manifest_is_read_as_it_was_written(tmp_path):
+    write_corpus(tmp_path, [(3, 3)] * 4, origins=[0, 0, 1, 1])
+    manifest = read_manifest(tmp_path)
+    assert manifest.origins == {0: 2, 1: 2, 2: 0}
+    assert manifest.to_json() == (tmp_path / "manifest.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is damaged; type: dragoman prepare RECIPE"),
+        ("[]", "is damaged"),
+        ('{"format": 1}', "is damaged"),
+        ('{"format": 99, "train": []}', "has format 99, expected 1"),
+    ],
+)
+def test_a_damaged_manifest_is_reported(tmp_path, text, message):
+    (tmp_path / "manifest.json").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_manifest(tmp_path)

@@ -1,4 +1,4 @@
-"""Does beam search find the best, and the same in every company?"""
+"""Tests of beam search: it finds the best translation, whatever else is in the batch."""
 
 import itertools
 
@@ -7,50 +7,52 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoding_models import NeverEnding, WholePrefix, loud_model
-from dragoman.decoding.beam import Beam, top
+from dragoman.decoding.beam import Beam, fast_topk
 from dragoman.decoding.engine import length_limit
 from dragoman.decoding.greedy import Greedy
-from dragoman.recipe import DecodingRecipe
-from small_models import EVERY_PART, VOCABULARY, sentences
+from dragoman.recipe.schema import DecodingRecipe
+from support.decoding_models import NeverEnding, WithoutCache, varied_model
+from support.sets import first_quick
+from support.small_models import EVERY_PART, VOCABULARY, sentences
 
 BEGIN, END = 1, 2
 LENGTHS = (7, 4, 1, 3, 6)
 
 
-def search(kind=Beam, end=END, **changed):
-    return kind(DecodingRecipe(**{"extra_length": 9} | changed), BEGIN, end)
+def search(kind=Beam, end=END, **options):
+    return kind(DecodingRecipe(**{"max_extra_tokens": 9} | options), BEGIN, end)
 
 
-def same(found, expected, tolerance=2e-4):
-    """The same tokens, and the same scores but for float32 sums in another order."""
-    assert [[each.tokens for each in of_one] for of_one in found] == [
-        [each.tokens for each in of_one] for of_one in expected
+def assert_same(actual, expected, tolerance=2e-4):
+    """Check that tokens are equal, and scores up to the order of float32 sums."""
+    assert [[hypothesis.tokens for hypothesis in nbest] for nbest in actual] == [
+        [hypothesis.tokens for hypothesis in nbest] for nbest in expected
     ]
-    for ours, theirs in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+    for ours, theirs in zip(itertools.chain(*actual), itertools.chain(*expected), strict=True):
         assert ours.score == pytest.approx(theirs.score, abs=tolerance)
-        assert ours.is_ended == theirs.is_ended
+        assert ours.is_finished == theirs.is_finished
 
 
-@pytest.mark.parametrize("end", range(0, VOCABULARY, 3))
+@pytest.mark.parametrize("end", first_quick(range(0, VOCABULARY, 3)))
 def test_a_beam_of_one_is_greedy(end):
     source, is_real, _ = sentences(LENGTHS)
-    model = loud_model()
-    found = search(end=end, beam=1).run(model, source, is_real)
-    same(found, search(Greedy, end=end).run(model, source, is_real))
+    model = varied_model()
+    answers = search(end=end, beam_size=1).run(model, source, is_real)
+    assert_same(answers, search(Greedy, end=end).run(model, source, is_real))
 
 
-@pytest.mark.parametrize("length_form", ["power", "gnmt"])
+@pytest.mark.slow
+@pytest.mark.parametrize("length_normalization", ["power", "gnmt"])
 @pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
-def test_a_wide_beam_is_exhaustive_search(length_form, length_penalty):
-    """So wide that nothing is ever dropped: all translations up to a length, scored one by one."""
+def test_a_wide_beam_is_exhaustive_search(length_normalization, length_penalty):
+    """The beam is so wide that it drops nothing: all translations up to a length are compared."""
     words, longest = 4, 3
-    model = loud_model(decoder_layers=1, encoder_layers=1)
+    model = varied_model(decoder_layers=1, encoder_layers=1)
     source = torch.randint(3, VOCABULARY, (3, 5))
     is_real = torch.ones_like(source, dtype=torch.bool)
 
-    class Few:
-        """The same model, of which only a few words are listened to."""
+    class SmallVocabulary:
+        """The same model with a smaller vocabulary."""
 
         encode = staticmethod(model.encode)
 
@@ -60,26 +62,31 @@ def test_a_wide_beam_is_exhaustive_search(length_form, length_penalty):
             return logits[..., : words + 1], cache
 
     width = (words + 1) ** longest
-    asked = DecodingRecipe(
-        beam=width, hypotheses=5, length_form=length_form, length_penalty=length_penalty
+    recipe = DecodingRecipe(
+        beam_size=width,
+        num_hypotheses=5,
+        length_normalization=length_normalization,
+        length_penalty=length_penalty,
     )
-    beam = Beam(asked, BEGIN, END)
+    beam = Beam(recipe, BEGIN, END)
     beam._limits = lambda is_real: [longest] * len(is_real)
     if length_penalty == 0:
-        # It may stop early then; the best is the best all the same.
-        beam.settings = asked.model_copy(update={"hypotheses": 1})
-    found = beam.run(Few, source, is_real)
-    for row, answers in enumerate(found):
+        # Without length normalization the search may stop once the best one has finished.
+        beam.settings = recipe.model_copy(update={"num_hypotheses": 1})
+    results = beam.run(SmallVocabulary, source, is_real)
+    for row, answers in enumerate(results):
         scored = []
         for length in range(longest + 1):
-            for body in itertools.product([w for w in range(words + 1) if w != END], repeat=length):
+            for body in itertools.product(
+                [word for word in range(words + 1) if word != END], repeat=length
+            ):
                 tokens = body if length == longest else (*body, END)
-                score = _score(Few, source[row : row + 1], tokens)
-                scored.append((beam.normalise(score, len(tokens)), body))
+                score = _score(SmallVocabulary, source[row : row + 1], tokens)
+                scored.append((beam.normalize(score, len(tokens)), body))
         best = sorted(scored, reverse=True)[: len(answers)]
-        assert [each.tokens for each in answers] == [body for _, body in best]
-        for each, (score, _) in zip(answers, best, strict=True):
-            assert each.score == pytest.approx(score, abs=2e-4)
+        assert [hypothesis.tokens for hypothesis in answers] == [body for _, body in best]
+        for hypothesis, (score, _) in zip(answers, best, strict=True):
+            assert hypothesis.score == pytest.approx(score, abs=2e-4)
 
 
 @torch.no_grad()
@@ -90,80 +97,95 @@ def _score(model, source, tokens):
     return float(chosen.sum())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "name"), EVERY_PART)
+IN_CI = [("head_kind", "wide"), ("similarity", "concat"), ("attention_kind", "hard")]
+IN_CI += [("position", "rotary"), ("position", "shaw")]
+"""Parts that a beam searches with and without a cache in CI; the contract tests all in steps."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(*part, marks=pytest.mark.slow if part in IN_CI else pytest.mark.long)
+        for part in EVERY_PART
+    ],
+)
 def test_with_and_without_cache_for_every_part(kind, name):
     source, is_real, _ = sentences(LENGTHS)
-    model = loud_model(**{kind: name})
-    found = search(beam=3, hypotheses=3).run(model, source, is_real)
-    same(found, search(beam=3, hypotheses=3).run(WholePrefix(model), source, is_real), 1e-3)
+    model = varied_model(**{kind: name})
+    beam = search(beam_size=3, num_hypotheses=3)
+    answers = beam.run(model, source, is_real)
+    assert_same(answers, beam.run(WithoutCache(model), source, is_real), 1e-3)
 
 
 @pytest.mark.slow
-def test_neighbours_do_not_matter():
+def test_other_sentences_of_the_batch_do_not_matter():
     source, is_real, _ = sentences(LENGTHS)
-    model = loud_model()
-    found = search(hypotheses=3).run(model, source, is_real)
+    model = varied_model()
+    answers = search(num_hypotheses=3).run(model, source, is_real)
     for row, length in enumerate(LENGTHS):
-        one = search(hypotheses=3).run(
+        alone = search(num_hypotheses=3).run(
             model, source[row : row + 1, :length], is_real[row : row + 1, :length]
         )
-        same(one, found[row : row + 1])
+        assert_same(alone, answers[row : row + 1])
 
 
 def test_hypotheses_come_best_first_and_differ():
     source, is_real, _ = sentences(LENGTHS)
-    for answers in search(hypotheses=5).run(loud_model(), source, is_real):
-        assert len({each.tokens for each in answers}) == len(answers) == 5
-        assert [each.score for each in answers] == sorted(
-            (each.score for each in answers), reverse=True
-        )
+    for answers in search(num_hypotheses=5).run(varied_model(), source, is_real):
+        assert len({hypothesis.tokens for hypothesis in answers}) == len(answers) == 5
+        scores = [hypothesis.score for hypothesis in answers]
+        assert scores == sorted(scores, reverse=True)
 
 
-def test_patience_never_finds_worse():
+@pytest.mark.slow
+def test_more_patience_never_gives_a_worse_score():
     source, is_real, _ = sentences(LENGTHS)
-    found = {
-        patience: search(patience=patience, beam=3).run(loud_model(), source, is_real)
+    answers = [
+        search(patience=patience, beam_size=3).run(varied_model(), source, is_real)
         for patience in (1.0, 4.0)
-    }
-    scores = [[answer[0].score for answer in found[each]] for each in (1.0, 4.0)]
-    assert all(later >= sooner for sooner, later in zip(*scores, strict=True))
+    ]
+    scores = [[nbest[0].score for nbest in result] for result in answers]
+    assert all(patient >= impatient for impatient, patient in zip(*scores, strict=True))
 
 
-def test_the_limit_cuts_and_says_so():
+@pytest.mark.slow
+def test_a_translation_cut_by_the_limit_is_not_finished():
     source, is_real, _ = sentences(LENGTHS)
-    answers = search(extra_length=1).run(NeverEnding(loud_model(), END), source, is_real)
+    answers = search(max_extra_tokens=1).run(NeverEnding(varied_model(), END), source, is_real)
     for length, (best,) in zip(LENGTHS, answers, strict=True):
-        assert not best.is_ended
-        assert len(best.tokens) == length_limit(length - 1, search(extra_length=1).settings)
+        assert not best.is_finished
+        assert len(best.tokens) == length_limit(length - 1, search(max_extra_tokens=1).settings)
 
 
-def test_it_can_be_watched():
+@pytest.mark.slow
+def test_each_step_holds_the_whole_beam():
     source, is_real, _ = sentences(LENGTHS)
-    steps = list(search(beam=4).steps(loud_model(), source, is_real))
+    steps = list(search(beam_size=4).steps(varied_model(), source, is_real))
     assert {len(step.tokens) for step in steps[:1]} == {4 * len(LENGTHS)}
     for step in steps:
-        for number in range(len(LENGTHS)):
-            assert step.sentences.count(number) in (0, 4)
-    assert not len(steps[-1].tokens), "at the end nothing goes on"
+        for sentence in range(len(LENGTHS)):
+            assert step.sentences.count(sentence) in (0, 4)
+    assert not len(steps[-1].tokens), "no hypothesis continues after the last step"
 
 
-def test_how_length_is_made_up_for():
-    power, gnmt = (search(length_form=form, length_penalty=0.6) for form in ("power", "gnmt"))
-    assert power.normalise(-6.0, 5) == pytest.approx(-6 / 5**0.6)
-    assert gnmt.normalise(-6.0, 5) == pytest.approx(-6 / ((5 + 5) / 6) ** 0.6)
-    assert search(length_penalty=0.0).normalise(-6.0, 5) == -6.0
+def test_scores_are_length_normalized_by_the_equations():
+    power, gnmt = (
+        search(length_normalization=kind, length_penalty=0.6) for kind in ("power", "gnmt")
+    )
+    assert power.normalize(-6.0, 5) == pytest.approx(-6 / 5**0.6)
+    assert gnmt.normalize(-6.0, 5) == pytest.approx(-6 / ((5 + 5) / 6) ** 0.6)
+    assert search(length_penalty=0.0).normalize(-6.0, 5) == -6.0
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 12), st.integers(0, 10**6), st.booleans())
-def test_the_largest_are_found_in_blocks(size, count, seed, is_masked):
-    chance = torch.Generator().manual_seed(seed)
-    values = torch.randn(5, size, generator=chance)
+def test_fast_topk_equals_topk(size, count, seed, is_masked):
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(5, size, generator=generator)
     if is_masked:
-        values[torch.rand(5, size, generator=chance) < 0.5] = -torch.inf
+        values[torch.rand(5, size, generator=generator) < 0.5] = -torch.inf
     count = min(count, size)
-    best, places = top(values, count, block=8)
+    best, columns = fast_topk(values, count, block=8)
     assert torch.equal(best, values.topk(count, dim=1).values)
-    assert torch.equal(values.gather(1, places), best)
-    assert all(len(set(row)) == count for row in places.tolist())
+    assert torch.equal(values.gather(1, columns), best)
+    assert all(len(set(row)) == count for row in columns.tolist())

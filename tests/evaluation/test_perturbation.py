@@ -1,4 +1,4 @@
-"""Does each trouble do to a sentence what it says, and nothing else?"""
+"""Each perturbation makes its documented change to a sentence, and no other."""
 
 import re
 from itertools import pairwise
@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from dragoman.evaluation import perturbation
 from dragoman.evaluation.perturbation import (
     TYPO_RATE,
+    add_typos,
     change_number,
-    drop_stop,
-    mistype,
-    put_format,
-    put_mail_address,
-    put_name,
-    put_number,
-    put_tags,
-    put_web_address,
-    shout,
-    words_and_gaps,
+    drop_final_punctuation,
+    insert_email,
+    insert_named_placeholder,
+    insert_number,
+    insert_printf_placeholder,
+    insert_tags,
+    insert_url,
+    split_words,
+    uppercase,
 )
 
 WORDS = st.sampled_from(
@@ -49,63 +49,69 @@ SENTENCES = st.builds(
 )
 ANYTHING = SENTENCES | st.text(max_size=40)
 SEEDS = st.integers(0, 2**32)
-INSERTED = [put_number, put_web_address, put_mail_address, put_format, put_name]
-CHARGES = [*INSERTED, put_tags, change_number]
+INSERTING = [
+    insert_number,
+    insert_url,
+    insert_email,
+    insert_printf_placeholder,
+    insert_named_placeholder,
+]
+PROTECTING = [*INSERTING, insert_tags, change_number]
 
 
 @given(ANYTHING)
-def test_shouting_leaves_nothing_small_and_loses_nothing(text):
-    assert shout(text) == shout(text).upper()
-    assert shout(text).casefold() == text.upper().casefold()
+def test_uppercase_keeps_all_letters(text):
+    assert uppercase(text) == uppercase(text).upper()
+    assert uppercase(text).casefold() == text.upper().casefold()
 
 
 @given(ANYTHING)
-def test_only_what_ends_a_sentence_is_dropped(text):
-    left = drop_stop(text)
+def test_only_final_punctuation_is_dropped(text):
+    left = drop_final_punctuation(text)
     assert text.startswith(left)
     assert set(text[len(left) :]) <= set(" .!?…。！？।؟")
-    assert drop_stop(left + "...") == drop_stop(left) == left
+    assert drop_final_punctuation(left + "...") == drop_final_punctuation(left) == left
 
 
 @given(ANYTHING)
-def test_words_and_gaps_are_the_whole_text_by_turns(text):
-    runs = list(words_and_gaps(text))
+def test_words_and_gaps_alternate_and_are_the_whole_text(text):
+    runs = list(split_words(text))
     assert "".join(run for _, run in runs) == text
     kinds = [is_word for is_word, _ in runs]
-    assert all(one != other for one, other in pairwise(kinds))
+    assert all(first != second for first, second in pairwise(kinds))
     assert all(any(map(str.isalpha, run)) or not run.isascii() for is_word, run in runs if is_word)
 
 
 def is_typo(word, typed):
-    """Whether one letter is missing, doubled, or changed places with its neighbour."""
-    places = range(len(word) - 1)
+    """Whether one letter is missing, doubled, or swapped with the next one."""
+    positions = range(len(word) - 1)
     return (
-        typed in {word[:n] + word[n + 1 :] for n in places}
-        or typed in {word[: n + 1] + word[n:] for n in places}
-        or typed in {word[:n] + word[n + 1] + word[n] + word[n + 2 :] for n in places}
+        typed in {word[:n] + word[n + 1 :] for n in positions}
+        or typed in {word[: n + 1] + word[n:] for n in positions}
+        or typed in {word[:n] + word[n + 1] + word[n] + word[n + 2 :] for n in positions}
     )
 
 
 @given(ANYTHING, SEEDS)
-def test_a_typo_is_one_slip_in_a_word_that_is_long_enough(text, seed):
+def test_a_typo_is_one_mistake_in_a_word_that_is_long_enough(text, seed):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(perturbation, "TYPO_RATE", 1.0)
-        typed = mistype(text, Random(seed))
-    pairs = zip(words_and_gaps(text), words_and_gaps(typed), strict=True)
-    for (is_word, run), (is_still_one, said) in pairs:
-        assert is_word == is_still_one
+        typed = add_typos(text, Random(seed))
+    pairs = zip(split_words(text), split_words(typed), strict=True)
+    for (is_word, run), (is_still_a_word, typed_run) in pairs:
+        assert is_word == is_still_a_word
         if is_word and len(run) >= 4:
-            assert is_typo(run, said)
-            assert said != run
+            assert is_typo(run, typed_run)
+            assert typed_run != run
         else:
-            assert said == run
+            assert typed_run == run
 
 
-def test_typos_come_at_the_rate_that_is_stated():
+def test_typos_have_the_documented_rate():
     words = 20_000
-    typed = mistype(" ".join(["letters"] * words), Random(1)).split(" ")
+    typed = add_typos(" ".join(["letters"] * words), Random(1)).split(" ")
     share = sum(word != "letters" for word in typed) / words
-    # Six standard deviations of a share of so many words.
+    # Tolerance: six standard deviations.
     assert share == pytest.approx(TYPO_RATE, abs=6 * (TYPO_RATE * (1 - TYPO_RATE) / words) ** 0.5)
     assert len({word for word in typed if len(word) < 7}) > 3
     assert len({word for word in typed if len(word) > 7}) > 3
@@ -113,87 +119,94 @@ def test_typos_come_at_the_rate_that_is_stated():
 
 
 @given(ANYTHING, SEEDS)
-def test_a_changed_number_has_other_figures_and_the_rest_stays(text, seed):
-    charge = change_number(text, Random(seed))
-    if charge is None:
+def test_only_the_digits_of_the_changed_number_are_different(text, seed):
+    protected = change_number(text, Random(seed))
+    if protected is None:
         assert not re.search(r"\d\d", text)
         return
-    assert len(charge.text) == len(text)
-    changed = [(old, new) for old, new in zip(text, charge.text, strict=True) if old != new]
+    assert len(protected.text) == len(text)
+    changed = [(old, new) for old, new in zip(text, protected.text, strict=True) if old != new]
     assert len(changed) >= 2
     assert all(old.isdecimal() and new in "123456789" for old, new in changed)
-    # The figures that changed are one number, whole.
-    number = [place for place, old in enumerate(text) if old != charge.text[place]]
-    between = charge.text[number[0] : number[-1] + 1]
-    assert charge.pattern.search(charge.text)[0] == between
-    assert not charge.pattern.search(text)
+    # The changed digits are one whole number.
+    number = [position for position, old in enumerate(text) if old != protected.text[position]]
+    between = protected.text[number[0] : number[-1] + 1]
+    assert protected.pattern.search(protected.text)[0] == between
+    assert not protected.pattern.search(text)
 
 
 @pytest.mark.parametrize("rewritten", ["{}", "{}.{}", "{},{}", "{} {}", "{}'{}", "{}\u202f{}"])
 @given(seed=SEEDS)
-def test_a_number_may_be_parted_in_the_other_languages_way(rewritten, seed):
-    charge = put_number("a b", Random(seed))
-    number = charge.text.split(" ")[1]
+def test_a_translated_number_may_have_other_separators(rewritten, seed):
+    protected = insert_number("a b", Random(seed))
+    number = protected.text.split(" ")[1]
     parts = (number,) if rewritten == "{}" else (number[:-3], number[-3:])
     if all(parts):
-        assert charge.pattern.search(f"so {rewritten.format(*parts)}, yes")
+        assert protected.pattern.search(f"so {rewritten.format(*parts)}, yes")
     for wrong in (number + "7", "7" + number, number[:-1], number[1:], "", number[::-1] + "0"):
-        assert not charge.pattern.search(f"so {wrong} yes")
+        assert not protected.pattern.search(f"so {wrong} yes")
 
 
-@pytest.mark.parametrize("put", INSERTED)
+@pytest.mark.slow
+@pytest.mark.parametrize("insert", INSERTING)
 @given(text=ANYTHING, seed=SEEDS)
-def test_what_is_put_in_stands_between_words(put, text, seed):
-    charge = put(text, Random(seed))
-    before, after = text.split(" "), charge.text.split(" ")
+def test_the_inserted_text_is_between_words(insert, text, seed):
+    protected = insert(text, Random(seed))
+    before, after = text.split(" "), protected.text.split(" ")
     last = max(len(before) - 1, 1)
     assert any(
-        after[:place] + after[place + 1 :] == before and charge.pattern.fullmatch(after[place])
-        for place in range(1, last + 1)
+        after[:position] + after[position + 1 :] == before
+        and protected.pattern.fullmatch(after[position])
+        for position in range(1, last + 1)
     )
 
 
-@pytest.mark.parametrize("put", [put_web_address, put_mail_address, put_format, put_name])
+@pytest.mark.parametrize(
+    "insert", [insert_url, insert_email, insert_printf_placeholder, insert_named_placeholder]
+)
 @given(seed=SEEDS)
-def test_an_address_or_placeholder_must_come_out_letter_for_letter(put, seed):
-    charge = put("left right", Random(seed))
-    _, what, _ = charge.text.split(" ")
-    for fine in (what, f"({what})", f"«{what}».", f"漢{what}字"):
-        assert charge.pattern.search(fine)
-    for place in range(len(what)):
-        assert not charge.pattern.search(what[:place] + what[place + 1 :])
-        assert not charge.pattern.search(what[:place] + " " + what[place:]) or place == 0
-        if what[place].swapcase() != what[place]:
-            spoiled = what[:place] + what[place].swapcase() + what[place + 1 :]
-            assert not charge.pattern.search(spoiled)
-    assert not charge.pattern.search(f"{what}x")
-    assert not charge.pattern.search(f"x{what}")
+def test_an_address_or_placeholder_must_stay_unchanged(insert, seed):
+    protected = insert("left right", Random(seed))
+    _, literal, _ = protected.text.split(" ")
+    for fine in (literal, f"({literal})", f"«{literal}».", f"漢{literal}字"):
+        assert protected.pattern.search(fine)
+    for position in range(len(literal)):
+        assert not protected.pattern.search(literal[:position] + literal[position + 1 :])
+        assert (
+            not protected.pattern.search(literal[:position] + " " + literal[position:])
+            or position == 0
+        )
+        if literal[position].swapcase() != literal[position]:
+            spoiled = literal[:position] + literal[position].swapcase() + literal[position + 1 :]
+            assert not protected.pattern.search(spoiled)
+    assert not protected.pattern.search(f"{literal}x")
+    assert not protected.pattern.search(f"x{literal}")
 
 
 @given(ANYTHING, SEEDS)
-def test_tags_stand_round_one_word(text, seed):
-    charge = put_tags(text, Random(seed))
-    assert charge.text.count("<b>") == text.count("<b>") + 1
-    assert charge.text.count("</b>") == text.count("</b>") + 1
-    bold = re.search(r"<b>([^ ]*)</b>", charge.text)[1].removeprefix("<b>")
+def test_tags_surround_one_word(text, seed):
+    protected = insert_tags(text, Random(seed))
+    assert protected.text.count("<b>") == text.count("<b>") + 1
+    assert protected.text.count("</b>") == text.count("</b>") + 1
+    bold = re.search(r"<b>([^ ]*)</b>", protected.text)[1].removeprefix("<b>")
     assert " " not in bold
 
 
 @pytest.mark.parametrize("answer", ["word", "<b>word", "word</b>", "</b>word<b>", "<b></b> word",
                                     "<b> </b>", "<B>word</B>", "< b>word</b>"])  # fmt: skip
-def test_tags_must_come_out_round_a_word(answer):
-    charge = put_tags("word", Random(1))
-    assert charge.pattern.search(charge.text)
-    assert not charge.pattern.search(answer)
+def test_tags_must_surround_a_word_in_the_output(answer):
+    protected = insert_tags("word", Random(1))
+    assert protected.pattern.search(protected.text)
+    assert not protected.pattern.search(answer)
 
 
-@pytest.mark.parametrize("disturb", [mistype, *CHARGES])
+@pytest.mark.parametrize("perturb", [add_typos, *PROTECTING])
 @given(text=ANYTHING, seed=SEEDS)
-def test_the_same_seed_disturbs_in_the_same_way(disturb, text, seed):
-    assert disturb(text, Random(seed)) == disturb(text, Random(seed))
+def test_the_same_seed_gives_the_same_perturbation(perturb, text, seed):
+    assert perturb(text, Random(seed)) == perturb(text, Random(seed))
 
 
-@pytest.mark.parametrize("disturb", [mistype, *CHARGES])
-def test_another_seed_disturbs_in_another_way(disturb):
+@pytest.mark.parametrize("perturb", [add_typos, *PROTECTING])
+def test_different_seeds_give_different_perturbations(perturb):
     text = " ".join(["there were 17 letters"] * 20)
-    assert len({disturb(text, Random(seed)) for seed in range(10)}) > 5
+    assert len({perturb(text, Random(seed)) for seed in range(10)}) > 5

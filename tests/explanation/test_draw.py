@@ -1,4 +1,4 @@
-"""Are pictures drawn, in any script, without a warning?"""
+"""Figures are drawn in any script, without a warning."""
 
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -7,8 +7,8 @@ import pytest
 
 from dragoman import explain
 from dragoman.explanation.draw import draw
-from explanation.explained import small_translator
-from small_models import RIVALS
+from support.explained import small_translator
+from support.small_models import BASELINES
 
 SCRIPTS = [
     "▁مرحبا",
@@ -26,17 +26,18 @@ SCRIPTS = [
 
 
 @pytest.mark.slow
-def test_every_script_is_drawn_or_marked_without_a_warning(tmp_path):
+def test_every_script_is_drawn_or_replaced_without_a_warning(tmp_path):
     explanation = explain(small_translator(), "One two and so five, seven; nine.")
-    words = [
-        replace(each, token=SCRIPTS[place % 11]) for place, each in enumerate(explanation.words)
-    ]
-    source = tuple(SCRIPTS[place % 11] for place in range(len(explanation.source)))
-    paths = draw(replace(explanation, words=tuple(words), source=source), tmp_path)
+    tokens = tuple(
+        replace(token, token=SCRIPTS[position % 11])
+        for position, token in enumerate(explanation.tokens)
+    )
+    source = tuple(SCRIPTS[position % 11] for position in range(len(explanation.source_tokens)))
+    paths = draw(replace(explanation, tokens=tokens, source_tokens=source), tmp_path)
     assert sorted(path.name for path in paths) == sorted(
-        f"{name}.{kind}"
+        f"{name}.{suffix}"
         for name in ("alignment", "encoder", "decoder", "cross")
-        for kind in ("png", "svg")
+        for suffix in ("png", "svg")
     )
     for path in paths:
         if path.suffix == ".png":
@@ -45,13 +46,15 @@ def test_every_script_is_drawn_or_marked_without_a_warning(tmp_path):
             assert ElementTree.parse(path).getroot().tag.endswith("svg")
 
 
-def test_the_same_explanation_makes_the_same_files(tmp_path):
+@pytest.mark.slow
+def test_the_same_explanation_gives_the_same_files(tmp_path):
     explanation = explain(small_translator(), "One two.")
-    first, second = (draw(explanation, tmp_path / each) for each in ("a", "b"))
+    first, second = (draw(explanation, tmp_path / folder) for folder in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "count"), [("recurrent", 0), ("convolutional", 4)])
-def test_what_is_not_there_is_not_drawn(tmp_path, name, count):
-    explanation = explain(small_translator(model=RIVALS[name]), "One two.")
+def test_a_missing_attention_is_not_drawn(tmp_path, name, count):
+    explanation = explain(small_translator(model=BASELINES[name]), "One two.")
     assert len(draw(explanation, tmp_path)) == count

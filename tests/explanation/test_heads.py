@@ -1,17 +1,26 @@
-"""Are heads measured and named by what they do?"""
+"""Heads are measured and described by what they do."""
+
+import re
 
 import numpy as np
 import pytest
 
-from dragoman.explanation.heads import EVERYWHERE, MIXES, PICKS, judge
+from dragoman.explanation.heads import (
+    LIFT,
+    NO_PATTERN,
+    PARTIAL,
+    PEAKED_TEXT,
+    UNIFORM_TEXT,
+    describe_head,
+)
 
 SIZE = 7
 EVERY = np.ones((SIZE, SIZE), dtype=bool)
 CAUSAL = np.tril(EVERY)
 
 
-def looking(column, size=SIZE):
-    """Each row looks at one column alone."""
+def attending_to(column, size=SIZE):
+    """Each row attends to one column only."""
     weights = np.zeros((size, size), dtype=np.float32)
     for row in range(size):
         weights[row, min(max(column(row), 0), size - 1)] = 1
@@ -19,31 +28,33 @@ def looking(column, size=SIZE):
 
 
 @pytest.mark.parametrize(
-    ("kind", "mask", "column", "measure", "job"),
+    ("role", "mask", "column", "measure", "description"),
     [
-        ("encoder", EVERY, lambda row: row, "diagonal", "looks at the token itself"),
-        ("encoder", EVERY, lambda row: row - 1, "previous", "looks one token back"),
-        ("encoder", EVERY, lambda row: row + 1, "next", "looks one token ahead"),
-        ("encoder", EVERY, lambda _: 0, "first", "rests on the first token"),
-        ("encoder", EVERY, lambda _: SIZE - 2, "last", "rests on the last word"),
-        ("encoder", EVERY, lambda _: SIZE - 1, "end", "rests on the end"),
-        ("decoder", CAUSAL, lambda row: row, "diagonal", "looks at the token just read"),
-        ("decoder", CAUSAL, lambda row: row - 1, "previous", "looks one token back"),
-        ("decoder", CAUSAL, lambda _: 0, "first", "rests on the beginning"),
-        ("cross", EVERY, lambda row: row, "diagonal", "goes along the source in step"),
-        ("cross", EVERY, lambda _: SIZE - 1, "end", "rests on the end"),
+        ("encoder", EVERY, lambda row: row, "diagonal", "token itself"),
+        ("encoder", EVERY, lambda row: row - 1, "previous", "previous token"),
+        ("encoder", EVERY, lambda row: row + 1, "next", "next token"),
+        ("encoder", EVERY, lambda _: 0, "first", "first token"),
+        ("encoder", EVERY, lambda _: SIZE - 2, "last", "last token before the end"),
+        ("encoder", EVERY, lambda _: SIZE - 1, "end", "end token"),
+        ("decoder", CAUSAL, lambda row: row, "diagonal", "current input token"),
+        ("decoder", CAUSAL, lambda row: row - 1, "previous", "previous token"),
+        ("decoder", CAUSAL, lambda _: 0, "first", "begin token"),
+        ("cross", EVERY, lambda row: row, "diagonal", "source in order"),
+        ("cross", EVERY, lambda row: row - 1, "previous", "source in order, one token back"),
+        ("cross", EVERY, lambda row: row + 1, "next", "source in order, one token ahead"),
+        ("cross", EVERY, lambda _: SIZE - 1, "end", "end token"),
     ],
 )
-def test_a_head_that_does_one_thing_is_named_after_it(kind, mask, column, measure, job):
-    head = judge(kind, looking(column), mask)
-    assert head.job == job
+def test_a_head_that_does_one_thing_is_described_by_it(role, mask, column, measure, description):
+    head = describe_head(role, attending_to(column), mask)
+    assert head.description == f"{description} (100%)"
     assert getattr(head, measure) == 1
     assert head.entropy == 0
 
 
-def test_shares_are_means_over_rows_that_have_a_choice():
+def test_shares_are_means_over_rows_with_a_choice():
     weights = np.array([[1, 0, 0], [0.25, 0.75, 0], [0.5, 0.3, 0.2]])
-    head = judge("decoder", weights, np.tril(np.ones((3, 3), dtype=bool)))
+    head = describe_head("decoder", weights, np.tril(np.ones((3, 3), dtype=bool)))
     assert head.diagonal == pytest.approx((0.75 + 0.2) / 2)
     assert head.previous == pytest.approx((0.25 + 0.3) / 2)
     assert head.first == pytest.approx((0.25 + 0.5) / 2)
@@ -55,18 +66,68 @@ def test_shares_are_means_over_rows_that_have_a_choice():
     assert (head.next, head.last, head.end) == (None, None, None)
 
 
-def test_what_has_no_one_place():
-    chance = np.random.default_rng(1)
-    assert judge("cross", np.full((4, 9), 1 / 9), np.ones((4, 9), bool)).job == EVERYWHERE
-    far = looking(lambda row: (3 * row + 2) % SIZE)
-    assert judge("encoder", far, EVERY).job == PICKS
-    mixed = chance.dirichlet(np.full(20, 0.5), size=20)
-    assert judge("encoder", mixed, np.ones((20, 20), bool)).job == MIXES
+def test_heads_without_a_dominant_place():
+    rng = np.random.default_rng(1)
+    even = describe_head("cross", np.full((4, 9), 1 / 9), np.ones((4, 9), bool))
+    assert even.description == UNIFORM_TEXT
+    far = attending_to(lambda row: (3 * row + 2) % SIZE)
+    assert describe_head("encoder", far, EVERY).description == PEAKED_TEXT
+    mixed = rng.dirichlet(np.full(20, 0.5), size=20)
+    head = describe_head("encoder", mixed, np.ones((20, 20), bool))
+    assert head.description == NO_PATTERN == "no clear pattern"
 
 
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize("role", ["encoder", "decoder", "cross"])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (1, 6)])
-def test_the_smallest_maps_can_be_judged(kind, shape):
-    head = judge(kind, np.full(shape, 1 / shape[1]), np.ones(shape, bool))
+def test_the_smallest_maps_can_be_described(role, shape):
+    head = describe_head(role, np.full(shape, 1 / shape[1]), np.ones(shape, bool))
     assert 0 <= head.diagonal <= 1 + 1e-9
-    assert head.job
+    assert head.description
+
+
+def mixed_head(share, column, size=20):
+    """Each row has a share of its weight at one column; the rest is spread unevenly."""
+    weights = np.random.default_rng(1).dirichlet(np.full(size, 0.5), size=size)
+    weights *= 1 - share
+    for row in range(size):
+        weights[row, min(max(column(row), 0), size - 1)] += share
+    return weights
+
+
+def test_heads_with_different_partial_patterns_have_different_descriptions():
+    everything = np.ones((20, 20), bool)
+    descriptions = [
+        describe_head("encoder", mixed_head(0.3, column), everything).description
+        for column in (lambda row: row, lambda row: row - 1, lambda row: row + 1, lambda _: 19)
+    ]
+    assert [re.sub(r" \(\d+%\)", "", description) for description in descriptions] == [
+        *("partly token itself", "partly previous token", "partly next token", "partly end token"),
+    ]
+
+
+def test_heads_with_the_same_pattern_differ_in_their_share():
+    """All heads of a trained cross-attention may follow the source in order, more or less."""
+    everything = np.ones((9, 9), bool)
+    descriptions = [
+        describe_head("cross", mixed_head(share, lambda row: row, size=9), everything).description
+        for share in (0.4, 0.6, 0.8)
+    ]
+    assert len(set(descriptions)) == 3
+    assert all("source in order" in description for description in descriptions)
+    assert descriptions[0].startswith("partly ")
+
+
+def test_in_cross_attention_the_line_connects_both_ends():
+    weights = np.zeros((3, 7))
+    for row, column in enumerate((0, 3, 6)):
+        weights[row, column] = 1
+    head = describe_head("cross", weights, np.ones((3, 7), bool))
+    assert (head.diagonal, head.previous, head.next) == (1, 0, 0)
+
+
+def test_a_share_that_uniform_attention_also_has_is_no_pattern():
+    """With three source tokens, uniform attention has a third of its weight on the diagonal."""
+    weights = np.array([[0.5, 0.45, 0.05], [0.1, 0.45, 0.45], [0.05, 0.5, 0.45]])
+    head = describe_head("cross", weights, np.ones((3, 3), bool))
+    assert PARTIAL <= head.diagonal < LIFT / 3
+    assert head.description == NO_PATTERN

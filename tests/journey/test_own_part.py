@@ -1,4 +1,4 @@
-"""Is a similarity of one's own one new file, and nothing else?"""
+"""A user can add a similarity with one new file, and change nothing else."""
 
 import os
 import subprocess
@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812  (its usual name)
 
-from contract.contract import check_all
 from dragoman.decoding.greedy import Greedy
 from dragoman.errors import RecipeError
 from dragoman.model.build import build_from_recipe
-from dragoman.recipe import DecodingRecipe
-from dragoman.recipe_file import load_recipe
-from small_models import sentences
+from dragoman.recipe.files import load_recipe
+from dragoman.recipe.schema import DecodingRecipe
+from support.contract import check_all
+from support.small_models import sentences
 
 GAUSSIAN = '''\
 """Gaussian similarity: s(q, k) = -|q - k|^2 / (2 sigma^2)."""
@@ -36,24 +36,25 @@ RECIPE = """\
 preset: tiny
 tokenizer: {vocabulary_size: 13}
 model:
-  similarity: {name: my_lesson.gaussian, sigma: 2.0}
+  similarity: {name: my_parts.gaussian, sigma: 2.0}
   dropout: 0.0
 """
 
 
 @pytest.fixture
-def lesson(tmp_path, monkeypatch):
-    (tmp_path / "my_lesson").mkdir()
-    (tmp_path / "my_lesson" / "gaussian.py").write_text(GAUSSIAN, encoding="utf-8")
+def project(tmp_path, monkeypatch):
+    (tmp_path / "my_parts").mkdir()
+    (tmp_path / "my_parts" / "gaussian.py").write_text(GAUSSIAN, encoding="utf-8")
     (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for name in ("my_lesson", "my_lesson.gaussian"):
+    for name in ("my_parts", "my_parts.gaussian"):
         sys.modules.pop(name, None)
 
 
-def test_it_builds_trains_decodes_and_keeps_the_contract(lesson):
-    recipe = load_recipe(lesson / "recipe.yaml")
+@pytest.mark.slow
+def test_it_can_be_built_trained_and_decoded_and_fulfills_the_contract(project):
+    recipe = load_recipe(project / "recipe.yaml")
     model = build_from_recipe(recipe)
     similarity = model.decoder.layers[0].cross_attention.attention.similarity
     assert (type(similarity).__name__, similarity.scale) == ("Gaussian", 1 / 8)
@@ -71,24 +72,27 @@ def test_it_builds_trains_decodes_and_keeps_the_contract(lesson):
     assert losses[-1] < losses[0]
 
     model.eval()
-    answers = Greedy(DecodingRecipe(extra_length=5), begin=1, end=2).run(model, source, is_real)
-    assert len(answers) == len(source)
+    hypotheses = Greedy(DecodingRecipe(max_extra_tokens=5), begin=1, end=2).run(
+        model, source, is_real
+    )
+    assert len(hypotheses) == len(source)
     check_all(model, recipe.model)
 
 
-def test_its_options_are_checked_like_our_own(lesson):
-    recipe = load_recipe(lesson / "recipe.yaml", ["model.similarity.sigma=wide"])
+def test_its_options_are_checked(project):
+    recipe = load_recipe(project / "recipe.yaml", ["model.similarity.sigma=wide"])
     with pytest.raises(RecipeError, match=r"model.similarity.sigma\n.*found 'wide'"):
         build_from_recipe(recipe)
 
 
-def test_the_command_shows_it(lesson):
+@pytest.mark.slow
+def test_the_command_shows_it(project):
     shown = subprocess.run(
         [sys.executable, "-m", "dragoman", "show", "recipe.yaml", "--model"],
         capture_output=True,
         text=True,
         encoding="utf-8",
-        cwd=lesson,
+        cwd=project,
         env=os.environ | {"COLUMNS": "80"},
     )
     assert shown.returncode == 0, shown.stderr

@@ -1,6 +1,6 @@
-"""Does every part compute its equation, forward and backward?
+"""Tests that every part computes its equation, forward and backward.
 
-The equations are the loops of `equations.py`. Parts are found by listing their folders: a part
+The equations are the loops of `equations.py`. Parts are discovered by listing their folders: a part
 without an equation here fails, with a message that says what to add.
 """
 
@@ -14,14 +14,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dragoman import part
-from dragoman.model.attention import Attention, CrossAttention, SelfAttention
-from dragoman.model.blueprint import Blueprint, draw_blueprint
+from dragoman.model.attention import CrossAttention, SelfAttention
 from dragoman.model.mask import causal_mask, padding_mask
-from dragoman.model.parts import Heads, Position, PositionPart, PositionVectors, Reach, Similarity
-from dragoman.recipe import ModelRecipe
-from parity import equations
-from parity.equations import Shift, Vector, loose, tight, unshifted
+from dragoman.model.parts import (
+    AttentionKind,
+    Heads,
+    Position,
+    PositionPart,
+    PositionVectors,
+    Similarity,
+)
+from dragoman.model.resolve import ResolvedParts, resolve_parts
+from dragoman.recipe import parts
+from dragoman.recipe.schema import ModelRecipe
+from support import equations
+from support.contract import plain_attention
+from support.equations import Shift, Vector, loose, tight, unshifted
+from support.sets import first_quick
 
 # Ours in float32 against loops in float64. Numbers are of the order of one (some gradients reach
 # ten), float32 keeps seven digits, and sums are short: rounding leaves 2e-6 (measured). A wrong
@@ -31,7 +40,7 @@ TOLERANCE = 1e-5
 Options = Mapping[str, Any]
 
 
-# Which equation is whose. Each entry: the options to try, and how to get the equation from the
+# The equation of each part. An entry has the options to try, and how to get the equation from the
 # options and from the weights of the part, which are float64 copies by the part's own names.
 
 
@@ -40,7 +49,7 @@ class Equation(NamedTuple):
     build: Callable[[Options, Mapping[str, Tensor]], Any]
 
 
-SIMILARITY = {
+SIMILARITIES = {
     "dot": Equation([{}], lambda options, weights: equations.dot),
     "scaled_dot": Equation([{}], lambda options, weights: equations.scaled_dot),
     "cosine": Equation(
@@ -68,17 +77,19 @@ SIMILARITY = {
 """A function of a query and a key."""
 
 
-class ReachEquation(NamedTuple):
+class AttentionKindEquation(NamedTuple):
     weights: Callable[[Vector, list[bool]], Vector]
     window: int | None = None
 
 
-REACH = {
-    "soft": Equation([{}], lambda options, weights: ReachEquation(equations.soft)),
-    "hard": Equation([{}], lambda options, weights: ReachEquation(equations.hard_straight_through)),
+ATTENTION_KINDS = {
+    "soft": Equation([{}], lambda options, weights: AttentionKindEquation(equations.soft)),
+    "hard": Equation(
+        [{}], lambda options, weights: AttentionKindEquation(equations.hard_straight_through)
+    ),
     "local": Equation(
         [{"window": 0}, {"window": 1}, {"window": 3}],
-        lambda options, weights: ReachEquation(equations.soft, options["window"]),
+        lambda options, weights: AttentionKindEquation(equations.soft, options["window"]),
     ),
 }
 """A function of the scores of one query and what it sees, and the window of what it sees."""
@@ -97,7 +108,7 @@ def _learned_heads(
     count = options["count"]
 
     def of(name: str) -> Callable[[Vector], list[Vector]]:
-        # The matrices of all heads lie above each other in one.
+        # The matrices of all heads are stacked into one matrix.
         bias = weights[f"{name}.bias"].view(count, -1)
         matrix = weights[f"{name}.weight"].view(*bias.shape, -1)
         return partial(split, matrices=loose(matrix), biases=loose(bias))
@@ -120,7 +131,7 @@ HEADS = {
     "standard": Equation(COUNTS, partial(_learned_heads, equations.standard)),
     "wide": Equation(COUNTS, partial(_learned_heads, equations.wide)),
 }
-"""How a vector becomes those of the heads, and back."""
+"""How a vector is projected to the heads, and back."""
 
 
 VECTORS = {
@@ -148,30 +159,30 @@ VECTORS = {
         ),
     ),
 }
-"""A function of the place and the size."""
+"""A function of the position and the size."""
 
 
-class Doors(NamedTuple):
+class Hooks(NamedTuple):
     turn: Callable[[Vector, int], Vector] = lambda x, place: x
-    """A query or a key and its place."""
+    """A query or a key, and its position."""
     turn_value: Callable[[Vector, int], Vector] = lambda x, place: x
     shift_key: Shift = unshifted
     shift_value: Shift = unshifted
 
 
-def _shaw(options: Options, weights: Mapping[str, Tensor]) -> Doors:
+def _shaw(options: Options, weights: Mapping[str, Tensor]) -> Hooks:
     for_keys, for_values = loose(weights["keys.weight"]), loose(weights["values.weight"])
-    return Doors(
+    return Hooks(
         shift_key=partial(equations.shaw, table=for_keys),
         shift_value=partial(equations.shaw, table=for_values),
     )
 
 
-DOORS = {
-    "none": Equation([{}], lambda options, weights: Doors()),
+HOOKS = {
+    "none": Equation([{}], lambda options, weights: Hooks()),
     "rotary": Equation(
         [{}, {"base": 100.0}],
-        lambda options, weights: Doors(
+        lambda options, weights: Hooks(
             turn=partial(equations.rotary, base=options.get("base", 10000.0))
         ),
     ),
@@ -180,24 +191,24 @@ DOORS = {
 """What a position does inside attention."""
 
 KINDS: dict[str, tuple[type, dict[str, Equation]]] = {
-    "heads": (Heads, HEADS),
-    "similarity": (Similarity, SIMILARITY),
-    "reach": (Reach, REACH),
-    "position": (PositionPart, VECTORS | DOORS),
+    "head_kind": (Heads, HEADS),
+    "similarity": (Similarity, SIMILARITIES),
+    "attention_kind": (AttentionKind, ATTENTION_KINDS),
+    "position": (PositionPart, VECTORS | HOOKS),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_part_has_an_equation(kind: str) -> None:
     _, known = KINDS[kind]
-    parts = part.names(f"model.{kind}")
-    assert parts, f"the folder of model.{kind} seems empty"
-    missing = set(parts) - set(known)
+    names = parts.names(f"model.{kind}")
+    assert names, f"the folder of model.{kind} seems empty"
+    missing = set(names) - set(known)
     assert not missing, (
         f"no equation for {kind} {sorted(missing)}: write it as loops in tests/parity/equations.py "
         "and name it in the tables of tests/parity/test_equations.py"
     )
-    assert not set(known) - set(parts), "an equation whose part is gone"
+    assert not set(known) - set(names), "an equation whose part is gone"
 
 
 def cases(known: Mapping[str, Equation]) -> list[Any]:
@@ -209,24 +220,24 @@ def cases(known: Mapping[str, Equation]) -> list[Any]:
     ]
 
 
-# Ours and theirs, side by side.
+# Our results and those of the equations.
 
 
 def build(kind: str, name: str, options: Options, *given: Any) -> Any:
     """Build a part as a recipe does, and draw weights that are nowhere zero."""
-    choice = part.Choice.model_validate({"name": name, **options})
-    chosen = part.choose(f"model.{kind}", choice, kind, KINDS[kind][0])
-    return randomise(chosen(*given))
+    choice = parts.Choice.model_validate({"name": name, **options})
+    chosen = parts.choose(f"model.{kind}", choice, kind, KINDS[kind][0])
+    return randomize(chosen(*given))
 
 
-def randomise(module: nn.Module) -> Any:
+def randomize(module: nn.Module) -> Any:
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.5)
     return module
 
 
-def blueprint_of(**settings: Any) -> Blueprint:
-    return draw_blueprint(ModelRecipe.model_validate({"position": "none"} | settings))
+def resolve(**settings: Any) -> ResolvedParts:
+    return resolve_parts(ModelRecipe.model_validate({"position": "none"} | settings))
 
 
 def some(*shape: int) -> Tensor:
@@ -242,8 +253,8 @@ class Leaves(NamedTuple):
     def weights(self, prefix: str = "") -> dict[str, Tensor]:
         """Their copies of the parameters of one module."""
         return {
-            name.removeprefix(prefix): each
-            for name, each in self.theirs.items()
+            name.removeprefix(prefix): weight
+            for name, weight in self.theirs.items()
             if name.startswith(prefix)
         }
 
@@ -253,7 +264,7 @@ def leaves_of(*modules: nn.Module, **inputs: Tensor) -> Leaves:
     for module in modules:
         ours |= dict(module.named_parameters())
     return Leaves(
-        ours, {name: each.detach().double().requires_grad_() for name, each in ours.items()}
+        ours, {name: weight.detach().double().requires_grad_() for name, weight in ours.items()}
     )
 
 
@@ -271,7 +282,7 @@ def check_gradients(ours: Tensor, theirs: Tensor, leaves: Leaves) -> None:
 
     def gradients(output: Tensor, of: dict[str, Tensor]) -> tuple[Tensor, ...]:
         if not output.requires_grad:  # Nothing is learned and nothing went in.
-            return tuple(torch.zeros_like(each) for each in of.values())
+            return tuple(torch.zeros_like(weight) for weight in of.values())
         return torch.autograd.grad(
             output,
             list(of.values()),
@@ -297,14 +308,14 @@ def check_gradients(ours: Tensor, theirs: Tensor, leaves: Leaves) -> None:
 
 
 def flat(*tensors: Tensor) -> Tensor:
-    return torch.cat([each.flatten() for each in tensors])
+    return torch.cat([tensor.flatten() for tensor in tensors])
 
 
-# Who sees whom, once by our masks and once in words.
+# What is visible, once by our masks and once by the definition.
 
 
 class Situation(NamedTuple):
-    """How many keys of each sentence are real, and where the queries stand."""
+    """How many keys of each sentence are real, and the positions of the queries."""
 
     lengths: tuple[int, ...]
     queries: int
@@ -353,12 +364,12 @@ SITUATIONS = {
 # Similarities.
 
 
-@pytest.mark.parametrize(("name", "options"), cases(SIMILARITY))
+@pytest.mark.parametrize(("name", "options"), cases(SIMILARITIES))
 def test_similarity(name: str, options: Options) -> None:
     similarity = build("similarity", name, options, 4)
     queries, keys = some(2, 2, 3, 4), some(2, 2, 5, 4)
     leaves = leaves_of(similarity, queries=queries, keys=keys)
-    equation = SIMILARITY[name].build(options, leaves.theirs)
+    equation = SIMILARITIES[name].build(options, leaves.theirs)
     scores = tight(
         equations.compare(equation, loose(leaves.theirs["queries"]), loose(leaves.theirs["keys"]))
     )
@@ -382,23 +393,23 @@ def test_concat_is_additive_with_one_matrix() -> None:
     )
 
 
-# Reaches.
+# Attention kinds.
 
 
 @pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
-@pytest.mark.parametrize(("name", "options"), cases(REACH))
-def test_reach(name: str, options: Options, situation: Situation) -> None:
-    reach = build("reach", name, options)
+@pytest.mark.parametrize(("name", "options"), cases(ATTENTION_KINDS))
+def test_attention_kind(name: str, options: Options, situation: Situation) -> None:
+    attention_kind = build("attention_kind", name, options)
     scores = some(2, 2, situation.queries, situation.keys)
-    leaves = leaves_of(reach, scores=scores)
-    equation = REACH[name].build(options, leaves.theirs)
+    leaves = leaves_of(attention_kind, scores=scores)
+    equation = ATTENTION_KINDS[name].build(options, leaves.theirs)
     expected = tight(
         equations.weigh(
             equation.weights, loose(leaves.theirs["scores"]), situation.visible(equation.window)
         )
     )
-    mask = reach.narrow(situation.mask(), situation.start, situation.queries)
-    ours = reach(scores, mask)
+    mask = attention_kind.restrict_mask(situation.mask(), situation.start, situation.queries)
+    ours = attention_kind(scores, mask)
     # A choice is exact.
     check(ours, expected, leaves, tolerance=0.0 if name == "hard" else TOLERANCE)
     hidden = torch.tensor(situation.visible(equation.window)).logical_not().unsqueeze(1)
@@ -412,13 +423,13 @@ def test_the_gradient_of_hard_is_that_of_soft() -> None:
     soft = tight(
         equations.weigh(equations.soft, loose(leaves.theirs["scores"]), situation.visible())
     )
-    check_gradients(build("reach", "hard", {})(scores, situation.mask()), soft, leaves)
+    check_gradients(build("attention_kind", "hard", {})(scores, situation.mask()), soft, leaves)
 
 
-def test_hard_takes_the_first_of_equals() -> None:
+def test_hard_selects_the_first_of_equal_scores() -> None:
     scores = torch.tensor([[[[2.0, 3.0, 3.0, 9.0]]]])
     mask = torch.tensor([[[[True, True, True, False]]]])
-    weights = build("reach", "hard", {})(scores, mask)
+    weights = build("attention_kind", "hard", {})(scores, mask)
     assert weights.flatten().tolist() == [0, 1, 0, 0]
     expected = equations.hard(loose(scores.double().flatten()), mask.flatten().tolist())
     assert expected == [0, 1, 0, 0]
@@ -430,7 +441,7 @@ def test_hard_takes_the_first_of_equals() -> None:
 @pytest.mark.parametrize(("name", "options"), cases(HEADS))
 def test_heads(name: str, options: Options) -> None:
     width, count = 6, options["count"]
-    heads = build("heads", name, {}, width, count)
+    heads = build("head_kind", name, {}, width, count)
     x, memory = some(2, 3, width), some(2, 4, width)
     mixed = some(2, count, 3, heads.head_size(width, count))
     leaves = leaves_of(heads, x=x, memory=memory, mixed=mixed)
@@ -441,7 +452,7 @@ def test_heads(name: str, options: Options) -> None:
         (heads.keys_values(memory)[1], equation.values, "memory"),
     ):
         check(ours, tight(equations.over_sentences(split, loose(leaves.theirs[given]))), leaves)
-    joined = equations.over_places(equation.join, loose(leaves.theirs["mixed"]))
+    joined = equations.over_positions(equation.join, loose(leaves.theirs["mixed"]))
     check(heads.join(mixed), tight(joined), leaves)
 
 
@@ -463,7 +474,7 @@ def test_position_vectors(name: str, options: Options, size: int, start: int) ->
 
 
 @pytest.mark.parametrize("options", VECTORS["sinusoidal"].options)
-def test_sinusoids_are_exact_far_away(options: Options) -> None:
+def test_sinusoids_are_exact_at_distant_positions(options: Options) -> None:
     ours = build("position", "sinusoidal", options, 6)(100_000, 3, torch.zeros(()))
     equation = VECTORS["sinusoidal"].build(options, {})
     expected = tight([equation(place, 6) for place in range(100_000, 100_003)])
@@ -476,15 +487,15 @@ def test_sinusoids_are_exact_far_away(options: Options) -> None:
 @pytest.mark.parametrize(("name", "options"), cases(VECTORS))
 def test_entry(name: str, options: Options, entry: str, start: int) -> None:
     width, features = 8, 3
-    blueprint = blueprint_of(
+    resolved = resolve(
         width=width,
-        head_count=2,
+        heads=2,
         position={"name": name, **options},
         position_entry=entry,
         position_features=features,
         position_depth="every_layer",
     )
-    position = randomise(blueprint.build_position(1))
+    position = randomize(resolved.build_position(1))
     words = width - features if entry == "concatenated" else width
     x, above = some(2, 3, words), some(2, 3, width)
     queries, keys, values = (some(2, 2, 3, 4) for _ in range(3))
@@ -504,27 +515,32 @@ def test_entry(name: str, options: Options, entry: str, start: int) -> None:
             [enter(vector, start + index) for index, vector in enumerate(sentence)]
             for sentence in theirs[given]
         ]
-        check(position.enter(ours, start), tight(expected), leaves)
+        check(position.apply_to_input(ours, start), tight(expected), leaves)
 
     def place(vector: Vector, where: int) -> Vector:
         return equations.added(vector, equation(where, 4)) if entry == "projected" else vector
 
-    expected = [placed(theirs[given], place, start) for given in ("queries", "keys", "values")]
-    ours = position.place(queries, keys, values, start)
+    expected = [
+        apply_to_all(theirs[given], place, start) for given in ("queries", "keys", "values")
+    ]
+    ours = position.apply_to_heads(queries, keys, values, start)
     check(flat(*ours), flat(*map(tight, expected)), leaves)
 
 
-def placed(heads: Any, turn: Callable[[Vector, int], Vector], start: int) -> Any:
-    """Tell every vector its place."""
+def apply_to_all(heads: Any, turn: Callable[[Vector, int], Vector], start: int) -> Any:
+    """Apply the position to every vector."""
     return [
-        [[turn(vector, start + index) for index, vector in enumerate(places)] for places in each]
-        for each in heads
+        [
+            [turn(vector, start + index) for index, vector in enumerate(vectors)]
+            for vectors in sentence
+        ]
+        for sentence in heads
     ]
 
 
 @pytest.mark.parametrize("start", [0, 3])
-@pytest.mark.parametrize(("name", "options"), cases(DOORS))
-def test_place_and_mix(name: str, options: Options, start: int) -> None:
+@pytest.mark.parametrize(("name", "options"), cases(HOOKS))
+def test_apply_to_heads_and_mix(name: str, options: Options, start: int) -> None:
     position = build("position", name, options, 4)
     assert isinstance(position, Position)
     queries, keys, values = (some(2, 2, 3, 4) for _ in range(3))
@@ -535,25 +551,25 @@ def test_place_and_mix(name: str, options: Options, start: int) -> None:
         **{"all_values": all_values, "given_weights": weights},
     )
     theirs = {name: loose(leaves.theirs[name]) for name in leaves.ours}
-    doors = DOORS[name].build(options, leaves.theirs)
+    hooks = HOOKS[name].build(options, leaves.theirs)
 
     x = values[0]
-    assert position.enter(x, start).equal(x), "only vectors enter between layers"
+    assert position.apply_to_input(x, start).equal(x), "only vectors enter between layers"
 
     expected = flat(
-        tight(placed(theirs["queries"], doors.turn, start)),
-        tight(placed(theirs["keys"], doors.turn, start)),
-        tight(placed(theirs["values"], doors.turn_value, start)),
+        tight(apply_to_all(theirs["queries"], hooks.turn, start)),
+        tight(apply_to_all(theirs["keys"], hooks.turn, start)),
+        tight(apply_to_all(theirs["values"], hooks.turn_value, start)),
     )
-    check(flat(*position.place(queries, keys, values, start)), expected, leaves)
+    check(flat(*position.apply_to_heads(queries, keys, values, start)), expected, leaves)
 
-    mixed = equations.mix(theirs["given_weights"], theirs["all_values"], start, doors.shift_value)
+    mixed = equations.mix(theirs["given_weights"], theirs["all_values"], start, hooks.shift_value)
     check(position.mix(weights, all_values, start), tight(mixed), leaves)
 
 
-@pytest.mark.parametrize("start", [0, 3])
-@pytest.mark.parametrize(("similarity_name", "similarity_options"), cases(SIMILARITY))
-@pytest.mark.parametrize(("name", "options"), cases(DOORS))
+@pytest.mark.parametrize("start", first_quick([3, 0]))
+@pytest.mark.parametrize(("similarity_name", "similarity_options"), cases(SIMILARITIES))
+@pytest.mark.parametrize(("name", "options"), cases(HOOKS))
 def test_compare(
     name: str,
     options: Options,
@@ -567,32 +583,32 @@ def test_compare(
     both = nn.ModuleDict({"position": position, "similarity": similarity})
     leaves = leaves_of(both, queries=queries, keys=keys)
     scores = equations.compare(
-        SIMILARITY[similarity_name].build(similarity_options, leaves.weights("similarity.")),
+        SIMILARITIES[similarity_name].build(similarity_options, leaves.weights("similarity.")),
         loose(leaves.theirs["queries"]),
         loose(leaves.theirs["keys"]),
         start,
-        DOORS[name].build(options, leaves.weights("position.")).shift_key,
+        HOOKS[name].build(options, leaves.weights("position.")).shift_key,
     )
     check(position.compare(similarity, queries, keys, start), tight(scores), leaves)
 
 
-# Whole attentions, made of several equations.
+# Complete attention, made of several equations.
 
 
 class Parts(NamedTuple):
     heads: str
     similarity: dict[str, Any]
-    reach: dict[str, Any]
+    attention_kind: dict[str, Any]
     position: dict[str, Any]
     is_projected: bool = False
 
-    def blueprint(self) -> Blueprint:
-        return blueprint_of(
+    def resolved(self) -> ResolvedParts:
+        return resolve(
             width=4,
-            head_count=2,
-            heads=self.heads,
+            heads=2,
+            head_kind=self.heads,
             similarity=self.similarity,
-            reach=self.reach,
+            attention_kind=self.attention_kind,
             position=self.position,
             position_entry="projected" if self.is_projected else "added",
         )
@@ -601,21 +617,21 @@ class Parts(NamedTuple):
         return HEADS[self.heads].build({"count": 2}, weights)
 
     def similarity_equation(self, weights: Mapping[str, Tensor]) -> Callable[..., Tensor]:
-        return SIMILARITY[self.similarity["name"]].build(self.similarity, weights)
+        return SIMILARITIES[self.similarity["name"]].build(self.similarity, weights)
 
-    def reach_equation(self) -> ReachEquation:
-        return REACH[self.reach["name"]].build(self.reach, {})
+    def attention_kind_equation(self) -> AttentionKindEquation:
+        return ATTENTION_KINDS[self.attention_kind["name"]].build(self.attention_kind, {})
 
-    def doors(self, weights: Mapping[str, Tensor]) -> Doors:
+    def hooks(self, weights: Mapping[str, Tensor]) -> Hooks:
         name = self.position["name"]
         if not self.is_projected:
-            return DOORS[name].build(self.position, weights)
+            return HOOKS[name].build(self.position, weights)
         vector = VECTORS[name].build(self.position, weights)
 
         def add(x: Vector, place: int) -> Vector:
             return equations.added(x, vector(place, len(x)))
 
-        return Doors(turn=add, turn_value=add)
+        return Hooks(turn=add, turn_value=add)
 
 
 COMBINATIONS = {
@@ -652,38 +668,37 @@ COMBINATIONS = {
 @pytest.mark.parametrize("is_causal", [False, True], ids=["encoder", "decoder"])
 @pytest.mark.parametrize("parts", COMBINATIONS.values(), ids=COMBINATIONS)
 def test_self_attention(parts: Parts, is_causal: bool) -> None:
-    blueprint = parts.blueprint()
-    attention = randomise(SelfAttention(blueprint))
-    position = randomise(blueprint.build_position(0))
+    resolved = parts.resolved()
+    attention = randomize(SelfAttention(resolved, "encoder"))
+    position = randomize(resolved.build_position(0))
     both = nn.ModuleDict({"self_attention": attention, "position": position})
     x = some(2, 5, 4)
     leaves = leaves_of(both, x=x)
     situation = Situation((5, 5) if is_causal else (5, 3), queries=5, is_causal=is_causal)
 
     heads = parts.heads_equation(leaves.weights("self_attention.heads."))
-    doors = parts.doors(leaves.weights("position.vectors." if parts.is_projected else "position."))
+    hooks = parts.hooks(leaves.weights("position.vectors." if parts.is_projected else "position."))
     given = loose(leaves.theirs["x"])
     expected = attend(
         parts,
         leaves.weights("self_attention.attention.similarity."),
-        placed(equations.over_sentences(heads.queries, given), doors.turn, 0),
-        placed(equations.over_sentences(heads.keys, given), doors.turn, 0),
-        placed(equations.over_sentences(heads.values, given), doors.turn_value, 0),
+        apply_to_all(equations.over_sentences(heads.queries, given), hooks.turn, 0),
+        apply_to_all(equations.over_sentences(heads.keys, given), hooks.turn, 0),
+        apply_to_all(equations.over_sentences(heads.values, given), hooks.turn_value, 0),
         situation,
-        doors,
+        hooks,
     )
-    expected = tight(equations.over_places(heads.join, expected))
+    expected = tight(equations.over_positions(heads.join, expected))
 
-    for is_fusable in (True, False):
-        inner: Attention = attention.attention
-        inner.is_fusable = is_fusable
-        ours, _ = attention(x, situation.mask(), position)
+    for is_plain in (False, True):
+        with plain_attention(is_plain):
+            ours, _ = attention(x, situation.mask(), position)
         check(ours, expected, leaves)
-    if is_causal:  # The same in three steps, each remembering the ones before.
-        steps, seen = [], None
+    if is_causal:  # The same in three steps with a cache.
+        steps, past = [], None
         for start, stop in ((0, 2), (2, 4), (4, 5)):
             mask = causal_mask(start, stop - start, x.device)
-            step, seen = attention(x[:, start:stop], mask, position, seen)
+            step, past = attention(x[:, start:stop], mask, position, past)
             steps.append(step)
         check(torch.cat(steps, dim=1), expected, leaves)
 
@@ -695,15 +710,17 @@ def attend(
     keys: Any,
     values: Any,
     situation: Situation,
-    doors: Doors,
+    hooks: Hooks,
 ) -> Any:
     """Compare, weigh, mix."""
-    reach = parts.reach_equation()
+    attention_kind = parts.attention_kind_equation()
     scores = equations.compare(
-        parts.similarity_equation(weights), queries, keys, situation.start, doors.shift_key
+        parts.similarity_equation(weights), queries, keys, situation.start, hooks.shift_key
     )
-    weighed = equations.weigh(reach.weights, scores, situation.visible(reach.window))
-    return equations.mix(weighed, values, situation.start, doors.shift_value)
+    weighed = equations.weigh(
+        attention_kind.weights, scores, situation.visible(attention_kind.window)
+    )
+    return equations.mix(weighed, values, situation.start, hooks.shift_value)
 
 
 @pytest.mark.parametrize(
@@ -711,13 +728,13 @@ def attend(
 )
 @pytest.mark.parametrize("parts", COMBINATIONS.values(), ids=COMBINATIONS)
 def test_cross_attention(parts: Parts, situation: Situation) -> None:
-    attention = randomise(CrossAttention(parts.blueprint()))
+    attention = randomize(CrossAttention(parts.resolved()))
     x, memory = some(2, situation.queries, 4), some(2, situation.keys, 4)
     leaves = leaves_of(attention, x=x, memory=memory)
 
     heads = parts.heads_equation(leaves.weights("heads."))
     source = loose(leaves.theirs["memory"])
-    # A place in the target is none in the source, so positions say nothing here.
+    # Positions of the target and of the source are not comparable, so there are no hooks.
     expected = attend(
         parts,
         leaves.weights("attention.similarity."),
@@ -725,11 +742,11 @@ def test_cross_attention(parts: Parts, situation: Situation) -> None:
         equations.over_sentences(heads.keys, source),
         equations.over_sentences(heads.values, source),
         situation,
-        Doors(),
+        Hooks(),
     )
-    expected = tight(equations.over_places(heads.join, expected))
+    expected = tight(equations.over_positions(heads.join, expected))
 
-    for is_fusable in (True, False):
-        attention.attention.is_fusable = is_fusable
-        ours, _ = attention(x, memory, situation.mask(), situation.start)
+    for is_plain in (False, True):
+        with plain_attention(is_plain):
+            ours, _ = attention(x, memory, situation.mask(), situation.start)
         check(ours, expected, leaves)

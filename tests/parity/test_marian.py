@@ -1,4 +1,4 @@
-"""Does our Transformer compute what Hugging Face's MarianMT computes, and does greedy search agree?
+"""Parity with Hugging Face's MarianMT: logits, gradients and greedy search.
 
 Thousands of published translators are MarianMT models. It is the paper's post-norm model with one
 matrix for all words and sinusoids in halves. The models here are small and random: nothing is
@@ -16,8 +16,8 @@ from dragoman.decoding.engine import length_limit
 from dragoman.decoding.greedy import Greedy
 from dragoman.model.build import build_from_recipe
 from dragoman.model.transformer import Transformer
-from dragoman.recipe import DecodingRecipe, Recipe
-from small_models import VOCABULARY
+from dragoman.recipe.schema import DecodingRecipe, Recipe
+from support.small_models import VOCABULARY
 
 WIDTH, HEADS, ENCODER_LAYERS, DECODER_LAYERS, INNER = 32, 4, 3, 2, 48
 PADDING, END, BEGIN = 0, 1, 2
@@ -34,7 +34,7 @@ def our_model(feed_forward: str) -> Transformer:
                 "tokenizer": {"vocabulary_size": VOCABULARY},
                 "model": {
                     "width": WIDTH,
-                    "head_count": HEADS,
+                    "heads": HEADS,
                     "encoder_layers": ENCODER_LAYERS,
                     "decoder_layers": DECODER_LAYERS,
                     "feed_forward_width": INNER,
@@ -56,7 +56,7 @@ def our_model(feed_forward: str) -> Transformer:
 
 
 def their_model(ours: Transformer, activation: str) -> MarianMTModel:
-    """Theirs with our weights; no weight of theirs is left as it was."""
+    """Build their model with our weights; every one of their weights is replaced."""
     theirs = MarianMTModel(
         MarianConfig(
             vocab_size=VOCABULARY,
@@ -79,7 +79,7 @@ def their_model(ours: Transformer, activation: str) -> MarianMTModel:
             attn_implementation="eager",
         )
     ).eval()
-    learned = {name: each for name, each in theirs.named_parameters() if each.requires_grad}
+    learned = {name: weight for name, weight in theirs.named_parameters() if weight.requires_grad}
     with torch.no_grad():
         for parameter in learned.values():
             parameter.fill_(float("nan"))
@@ -92,7 +92,7 @@ def their_model(ours: Transformer, activation: str) -> MarianMTModel:
 
 
 def their_name(name: str) -> str:
-    """What they call a parameter of ours."""
+    """Return their name of one of our parameters."""
     for ours, theirs in {
         "source_embedding": "shared",
         "self_attention.heads": "self_attn",
@@ -112,7 +112,7 @@ def their_name(name: str) -> str:
 
 
 def padded_source(lengths: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random sentences, and where they are real. They never hold the padding as a word."""
+    """Random sentences and their mask. No word is the padding token."""
     is_real = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
     source = torch.randint(PADDING + 1, VOCABULARY, is_real.shape)
     return source.masked_fill(~is_real, PADDING), is_real
@@ -132,8 +132,8 @@ def test_logits_and_gradients_are_those_of_marian(activation: str) -> None:
     ).logits
     torch.testing.assert_close(logits, expected, **TOLERANCE)
 
-    for each in (logits, expected):
-        F.cross_entropy(each.flatten(0, 1), wanted.flatten()).backward()
+    for scores in (logits, expected):
+        F.cross_entropy(scores.flatten(0, 1), wanted.flatten()).backward()
     for name, parameter in ours.named_parameters():
         gradient = theirs.get_parameter(their_name(name)).grad
         torch.testing.assert_close(
@@ -146,7 +146,7 @@ def test_logits_and_gradients_are_those_of_marian(activation: str) -> None:
 
 
 def memorise(model: Transformer, source: torch.Tensor, is_real: torch.Tensor) -> None:
-    """Teach the model random targets, all of other lengths: an untrained one repeats one word."""
+    """Train on random targets of different lengths: an untrained model repeats one token."""
     length = len(source) + 4
     wanted = torch.randint(END + 1, VOCABULARY, (len(source), length))
     for row in range(len(source)):
@@ -160,15 +160,16 @@ def memorise(model: Transformer, source: torch.Tensor, is_real: torch.Tensor) ->
         optimiser.step()
 
 
+@pytest.mark.slow
 def test_greedy_search_finds_the_same_tokens() -> None:
     ours = our_model("swish")
     source, is_real = padded_source((9, 7, 6, 5, 4, 3, 2, 1))
     memorise(ours, source, is_real)
     theirs = their_model(ours, "swish")
-    extra_length = 4
+    max_extra_tokens = 4
 
-    search = Greedy(DecodingRecipe(extra_length=extra_length), BEGIN, END)
-    found = [sentence for [sentence] in search.run(ours, source, is_real)]
+    search = Greedy(DecodingRecipe(max_extra_tokens=max_extra_tokens), BEGIN, END)
+    translations = [sentence for [sentence] in search.run(ours, source, is_real)]
     expected = theirs.generate(
         source,
         attention_mask=is_real.long(),
@@ -179,11 +180,11 @@ def test_greedy_search_finds_the_same_tokens() -> None:
 
     assert expected[:, 0].tolist() == [BEGIN] * len(source)
     lengths = (is_real.sum(dim=1) - 1).tolist()
-    limits = [length_limit(each, search.settings) for each in lengths]
-    for sentence, row, limit in zip(found, expected[:, 1:].tolist(), limits, strict=True):
+    limits = [length_limit(length, search.settings) for length in lengths]
+    for sentence, row, limit in zip(translations, expected[:, 1:].tolist(), limits, strict=True):
         # Ours stops at a length of the sentence's own, theirs at one for the batch.
         whole = row[: row.index(END) + 1] if END in row else row
-        tokens = [*sentence.tokens, END] if sentence.is_ended else list(sentence.tokens)
+        tokens = [*sentence.tokens, END] if sentence.is_finished else list(sentence.tokens)
         assert tokens == whole[:limit]
     # Nothing of this is empty, and no two sentences are the same.
-    assert len({sentence.tokens for sentence in found}) == len(found)
+    assert len({sentence.tokens for sentence in translations}) == len(translations)

@@ -1,4 +1,4 @@
-"""Does our Transformer compute what `torch.nn.Transformer` computes, forward and backward?
+"""Parity with `torch.nn.Transformer`, forward and backward.
 
 Their encoder and decoder have neither embeddings nor positions, so ours goes without positions and
 theirs is fed and read through the same matrix E: √width · E[tokens] in, states · Eᵀ out.
@@ -13,8 +13,8 @@ from torch.nn import functional as F  # noqa: N812  (its usual name)
 
 from dragoman.model.build import build_from_recipe
 from dragoman.model.transformer import Transformer
-from dragoman.recipe import Recipe
-from small_models import VOCABULARY, Sentences, sentences
+from dragoman.recipe.schema import Recipe
+from support.small_models import VOCABULARY, Sentences, sentences
 
 WIDTH, HEADS, ENCODER_LAYERS, DECODER_LAYERS, INNER = 32, 4, 3, 2, 48
 
@@ -30,7 +30,7 @@ def our_model(norm: str, feed_forward: str) -> Transformer:
                 "tokenizer": {"vocabulary_size": VOCABULARY},
                 "model": {
                     "width": WIDTH,
-                    "head_count": HEADS,
+                    "heads": HEADS,
                     "encoder_layers": ENCODER_LAYERS,
                     "decoder_layers": DECODER_LAYERS,
                     "feed_forward_width": INNER,
@@ -75,7 +75,7 @@ def their_model(norm: str, activation: str) -> nn.Transformer:
 
 
 def their_name(name: str) -> tuple[str, slice]:
-    """Where they keep a parameter of ours, and in which rows of it."""
+    """Return their name of one of our parameters, and the rows of it."""
     norm_of_feed_forward = "norm2" if name.startswith("encoder") else "norm3"
     for ours, theirs in {
         "self_attention.heads": "self_attn",
@@ -96,7 +96,7 @@ def their_name(name: str) -> tuple[str, slice]:
 
 
 def copy_weights(ours: Transformer, theirs: nn.Transformer) -> None:
-    """Copy all weights but the embedding; no weight of theirs is left as it was."""
+    """Copy all weights but the embedding; every one of their weights is replaced."""
     with torch.no_grad():
         for parameter in theirs.parameters():
             parameter.fill_(float("nan"))
@@ -134,8 +134,8 @@ def test_logits_and_gradients_are_those_of_torch(norm: str, activation: str) -> 
     expected = their_logits(theirs, embedding, batch)
     torch.testing.assert_close(logits, expected, **TOLERANCE)
 
-    for each in (logits, expected):
-        F.cross_entropy(each.flatten(0, 1), wanted.flatten()).backward()
+    for scores in (logits, expected):
+        F.cross_entropy(scores.flatten(0, 1), wanted.flatten()).backward()
     for name, parameter in ours.named_parameters():
         if name == "source_embedding.weight":
             gradient = embedding.grad

@@ -1,7 +1,7 @@
-"""What does every tokenizer promise, whatever it cuts text into?
+"""Every tokenizer keeps the contract of the interface.
 
-Tokenizers are found by looking into their folder, so a new one is held to this without a word. One
-that learns nothing, because it comes with a model of others, promises less: `test_marian.py`.
+The tests find the tokenizers by listing their folder, so a new one is tested automatically. The
+Marian tokenizer comes with an imported model and cannot be trained: see `test_marian.py`.
 """
 
 import importlib
@@ -13,13 +13,21 @@ import sys
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman import part
 from dragoman.errors import DataError, RecipeError
+from dragoman.recipe import parts
 from dragoman.tokenizer import folder
-from dragoman.tokenizer.interface import BEGIN, END, PADDING, SPECIAL, UNKNOWN, Tokenizer
+from dragoman.tokenizer.interface import (
+    BEGIN,
+    END,
+    PADDING,
+    RESERVED_TOKENS,
+    SPECIAL,
+    UNKNOWN,
+    Tokenizer,
+)
 from dragoman.tokenizer.interface import language_token as token
 
 LANGUAGES = ["en", "de"]
@@ -53,23 +61,27 @@ ANY_TEXT = st.text() | st.lists(
 ).map("".join)
 
 
-def found_by_looking():
-    for name in part.names("tokenizer"):
+def discover():
+    for name in parts.names("tokenizer"):
         module = importlib.import_module(f"dragoman.tokenizer.{name}")
         for member in vars(module).values():
-            is_one = inspect.isclass(member) and issubclass(member, Tokenizer)
-            if is_one and member.__module__ == module.__name__ and not inspect.isabstract(member):
+            is_tokenizer = inspect.isclass(member) and issubclass(member, Tokenizer)
+            if (
+                is_tokenizer
+                and member.__module__ == module.__name__
+                and not inspect.isabstract(member)
+            ):
                 yield name, member
 
 
-TAKEN = {"marian"}
-EVERY = {name: cls for name, cls in found_by_looking() if name not in TAKEN}
+NOT_TRAINED = {"marian"}
+EVERY = {name: cls for name, cls in discover() if name not in NOT_TRAINED}
 TRAINED = {name: cls.train(TEXTS, SIZE, LANGUAGES) for name, cls in EVERY.items()}
 every = pytest.mark.parametrize("name", EVERY)
 every_learner = pytest.mark.parametrize("name", [name for name in EVERY if name != "bytes"])
 
-# What comes back as it was; a tokenizer that is not named here promises nothing.
-COMES_BACK = {
+# The texts that each tokenizer restores exactly.
+RESTORED = {
     "sentencepiece": ANY_TEXT,
     "bytes": ANY_TEXT,
     "characters": st.text(alphabet=sorted(set("".join(TEXTS)))),
@@ -78,14 +90,14 @@ COMES_BACK = {
 
 
 def test_the_recipe_knows_every_tokenizer():
-    found = dict(found_by_looking())
-    assert set(found) == set(folder.KINDS)
-    assert all(folder.tokenizer_class(name) is cls for name, cls in found.items())
+    tokenizers = dict(discover())
+    assert set(tokenizers) == set(folder.KINDS)
+    assert all(folder.tokenizer_class(name) is cls for name, cls in tokenizers.items())
 
 
-def test_no_two_write_the_same_file():
-    found = dict(found_by_looking())
-    assert len({cls.file_name for cls in found.values()}) == len(found)
+def test_no_two_tokenizers_write_the_same_file():
+    tokenizers = dict(discover())
+    assert len({cls.file_name for cls in tokenizers.values()}) == len(tokenizers)
 
 
 @every
@@ -94,35 +106,35 @@ def test_no_two_write_the_same_file():
 def test_text_never_becomes_a_special_id(name, text):
     tokenizer = TRAINED[name]
     (ids,) = tokenizer.encode([text])
-    assert all(isinstance(each, int) and each < tokenizer.size for each in ids)
+    assert all(isinstance(token_id, int) and token_id < tokenizer.size for token_id in ids)
     first = len(SPECIAL) + len(LANGUAGES)
-    assert all(each >= first or each == UNKNOWN for each in ids)
-    if COMES_BACK.get(name) is ANY_TEXT:
+    assert all(token_id >= first or token_id == UNKNOWN for token_id in ids)
+    if RESTORED.get(name) is ANY_TEXT:
         assert UNKNOWN not in ids
 
 
 @every
 @given(data=st.data())
 @settings(max_examples=60)
-def test_what_was_promised_comes_back(name, data):
-    text = data.draw(COMES_BACK[name])
+def test_text_is_restored(name, data):
+    text = data.draw(RESTORED[name])
     assert TRAINED[name].decode(TRAINED[name].encode([text])) == [text]
 
 
 @every
-def test_words_and_characters_it_has_not_seen_are_lost_only_by_those(name):
+def test_only_words_and_characters_lose_unseen_text(name):
     text = "The quokka 🦘 sees a cat."
-    (back,) = TRAINED[name].decode(TRAINED[name].encode([text]))
+    (restored,) = TRAINED[name].decode(TRAINED[name].encode([text]))
     lost = {"words": "The sees a cat.", "characters": "The oa  sees a cat."}
-    assert back == lost.get(name, text)
+    assert restored == lost.get(name, text)
 
 
 @every
-def test_a_batch_is_the_same_as_one_by_one(name):
+def test_a_batch_gives_the_same_ids_as_single_texts(name):
     tokenizer, texts = TRAINED[name], [*TEXTS, *LOOKS_SPECIAL, "", " ", "a▁b"]
     ids = tokenizer.encode(texts)
     assert ids == [row for text in texts for row in tokenizer.encode([text])]
-    assert tokenizer.decode(ids) == [back for row in ids for back in tokenizer.decode([row])]
+    assert tokenizer.decode(ids) == [text for row in ids for text in tokenizer.decode([row])]
     assert tokenizer.encode(tuple(texts)) == ids
     assert tokenizer.encode([]) == []
     assert tokenizer.decode([]) == []
@@ -131,17 +143,17 @@ def test_a_batch_is_the_same_as_one_by_one(name):
 
 
 @every
-def test_special_ids_are_where_all_expect_them(name):
+def test_special_ids_are_fixed(name):
     tokenizer = TRAINED[name]
     assert tokenizer.pieces([PADDING, UNKNOWN, BEGIN, END]) == list(SPECIAL)
     assert [tokenizer.id_of(piece) for piece in SPECIAL] == [PADDING, UNKNOWN, BEGIN, END]
-    assert [tokenizer.id_of(token(each)) for each in LANGUAGES] == [4, 5]
+    assert [tokenizer.id_of(token(language)) for language in LANGUAGES] == [4, 5]
     assert tokenizer.id_of(token("xx")) == UNKNOWN
     assert tokenizer.id_of("no such piece") == UNKNOWN
 
 
 @every
-def test_special_ids_say_nothing(name):
+def test_special_ids_are_skipped_in_decoding(name):
     tokenizer = TRAINED[name]
     (ids,) = tokenizer.encode(["The cat"])
     assert tokenizer.decode([[4, BEGIN, *ids, UNKNOWN, END, PADDING, PADDING]]) == ["The cat"]
@@ -149,7 +161,7 @@ def test_special_ids_say_nothing(name):
 
 
 @every
-def test_every_piece_leads_back_to_its_id(name):
+def test_every_piece_maps_back_to_its_id(name):
     tokenizer = TRAINED[name]
     pieces = tokenizer.pieces(range(tokenizer.size))
     assert len(set(pieces)) == tokenizer.size
@@ -157,14 +169,14 @@ def test_every_piece_leads_back_to_its_id(name):
 
 
 @every
-def test_it_is_not_larger_than_asked(name):
+def test_the_vocabulary_is_not_larger_than_requested(name):
     smaller = SIZE - 60
     assert TRAINED[name].size <= SIZE
     assert EVERY[name].train(TEXTS, smaller, LANGUAGES).size <= smaller
 
 
 @every
-def test_it_is_the_same_when_loaded(name, tmp_path):
+def test_a_loaded_tokenizer_is_the_same(name, tmp_path):
     trained = TRAINED[name]
     trained.save(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == [trained.file_name]
@@ -188,10 +200,10 @@ def test_the_same_text_gives_the_same_bytes_in_every_process(tmp_path):
         f"    cls.train(texts, {SIZE}, {LANGUAGES}).save(Path(sys.argv[1]))\n"
     )
     for seed in ("1", "2"):
-        place = tmp_path / seed
-        place.mkdir()
+        output = tmp_path / seed
+        output.mkdir()
         subprocess.run(
-            [sys.executable, "-c", code, place],
+            [sys.executable, "-c", code, output],
             input=json.dumps(TEXTS),
             text=True,
             check=True,
@@ -205,33 +217,33 @@ def test_the_same_text_gives_the_same_bytes_in_every_process(tmp_path):
 
 
 @every
-def test_a_language_that_is_named_twice_has_one_token(name):
+def test_a_language_listed_twice_has_one_token(name):
     tokenizer = EVERY[name].train(TEXTS, SIZE, ["de", "de"])
     assert tokenizer.pieces([4]) == [token("de")]
     assert tokenizer.pieces([5]) != [token("de")]
 
 
 @every
-def test_a_vocabulary_that_is_too_small_is_a_mistake_of_the_recipe(name):
+def test_a_vocabulary_size_that_is_too_small_is_a_recipe_error(name):
     with pytest.raises(RecipeError, match=r"tokenizer\.vocabulary_size"):
         EVERY[name].train(TEXTS, 6, LANGUAGES)
 
 
 @every_learner
 @pytest.mark.parametrize("texts", [[], [""]])
-def test_there_must_be_text_to_learn_from(name, texts):
+def test_training_without_text_is_refused(name, texts):
     with pytest.raises(DataError, match="no text"):
         EVERY[name].train(texts, SIZE, LANGUAGES)
 
 
 @every_learner
-def test_half_a_character_is_nothing_to_learn_from(name):
+def test_training_on_half_a_character_is_refused(name):
     with pytest.raises(DataError, match="half a character"):
         EVERY[name].train([*TEXTS, "half \ud83d"], SIZE, LANGUAGES)
 
 
 @pytest.mark.parametrize("name", ["sentencepiece", "bytes"])
-def test_half_a_character_is_refused(name):
+def test_encoding_half_a_character_is_refused(name):
     with pytest.raises(DataError, match=r"half a character.*U\+D83D"):
         TRAINED[name].encode(["whole 😀", "half \ud83d"])
 
@@ -259,34 +271,91 @@ def test_a_missing_file_is_named(name, tmp_path):
         b'{"languages": ["en"], "pieces": [], "more": 1}',
     ],
 )
-def test_a_file_that_cannot_be_right_is_refused(name, content, tmp_path):
+def test_an_invalid_file_is_refused(name, content, tmp_path):
     (tmp_path / EVERY[name].file_name).write_bytes(content)
     with pytest.raises(DataError, match=EVERY[name].file_name):
         EVERY[name].load(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["words", "characters"])
-def test_the_most_frequent_are_kept_and_ties_go_by_the_alphabet(name):
-    tokenizer = EVERY[name].train(["b a c", "c d"], 8, ["de"])
+def test_the_most_frequent_pieces_are_kept_and_ties_are_alphabetical(name):
+    reserved = len(EVERY[name].reserved)
+    tokenizer = EVERY[name].train(["b a c", "c d"], reserved + 8, ["de"])
     space = [" "] if name == "characters" else []
-    assert tokenizer.pieces(range(5, tokenizer.size)) == [*space, "c", "a", "b"][:3]
+    assert tokenizer.pieces(range(reserved + 5, tokenizer.size)) == [*space, "c", "a", "b"][:3]
 
 
-def test_words_are_cut_at_spaces_and_round_punctuation():
-    cut = TRAINED["words"].cut
-    assert cut("Well, no. (3.5)") == ["Well", "￭,", "no", "￭.", "(", "￭3", "￭.", "￭5", "￭)"]
-    assert cut("isn't  „so“") == ["isn", "￭'", "￭t", "„", "￭so", "￭“"]
-    assert cut("नमस्ते e\u0301t\u0301e\u0301") == ["नमस्ते", "e\u0301t\u0301e\u0301"]
-    assert cut("日本、東京。") == ["日本", "￭、", "￭東京", "￭。"]
+# Reserved tokens.
+
+every_reserving = pytest.mark.parametrize("name", ["sentencepiece", "words", "characters"])
+TEXT_WITH_TOKENS = st.lists(
+    st.sampled_from([*RESERVED_TOKENS, "The", " ", "a", "cat", ".", "Bär", "é", "漢", "▁"]),
+    max_size=12,
+).map("".join)
+
+
+@every_reserving
+def test_span_tokens_are_in_every_vocabulary(name):
+    assert TRAINED[name].has_span_tokens
+    assert UNKNOWN not in {TRAINED[name].id_of(token) for token in RESERVED_TOKENS}
+    assert len(set(RESERVED_TOKENS)) == 19
+
+
+@every_reserving
+@given(text=TEXT_WITH_TOKENS)
+@settings(max_examples=60)
+def test_a_reserved_token_is_one_id_and_never_merged(name, text):
+    tokenizer = TRAINED[name]
+    (ids,) = tokenizer.encode([text])
+    pieces = tokenizer.pieces(ids)
+    with_tokens = [piece for piece in pieces if set(piece) & set(RESERVED_TOKENS)]
+    assert all(piece.removeprefix("￭") in RESERVED_TOKENS for piece in with_tokens)
+    assert len(with_tokens) == sum(character in RESERVED_TOKENS for character in text)
+    assert set(RESERVED_TOKENS) & set(text) <= set(tokenizer.decode([ids])[0])
+    if name == "sentencepiece":
+        assert tokenizer.decode([ids]) == [text]
+        assert tokenizer.encode_with_library([text]) == [ids]
+
+
+@every_reserving
+def test_a_reserved_token_in_the_training_text_is_not_merged(name):
+    tokenizer = EVERY[name].train([f"a{RESERVED_TOKENS[0]}b c{RESERVED_TOKENS[17]}"] * 50, SIZE, [])
+    assert tokenizer.has_span_tokens
+    pieces = tokenizer.pieces(range(tokenizer.size))
+    reserved = [piece for piece in pieces if set(piece) & set(RESERVED_TOKENS)]
+    assert {piece.removeprefix("￭") for piece in reserved} == set(RESERVED_TOKENS)
+
+
+def test_bytes_have_no_span_tokens():
+    assert not TRAINED["bytes"].has_span_tokens
+
+
+@pytest.mark.parametrize("name", ["words", "characters"])
+def test_a_vocabulary_without_reserved_tokens_still_loads(name, tmp_path):
+    content = {"languages": ["de"], "pieces": ["a", "b"]}
+    (tmp_path / EVERY[name].file_name).write_text(json.dumps(content))
+    tokenizer = EVERY[name].load(tmp_path)
+    assert tokenizer.size == 7
+    assert not tokenizer.has_span_tokens
+
+
+def test_words_are_split_at_spaces_and_around_punctuation():
+    split = TRAINED["words"].split
+    assert split("Well, no. (3.5)") == ["Well", "￭,", "no", "￭.", "(", "￭3", "￭.", "￭5", "￭)"]
+    assert split("isn't  „so“") == ["isn", "￭'", "￭t", "„", "￭so", "￭“"]
+    assert split("नमस्ते e\u0301t\u0301e\u0301") == ["नमस्ते", "e\u0301t\u0301e\u0301"]
+    assert split("日本、東京。") == ["日本", "￭、", "￭東京", "￭。"]
 
 
 @given(st.text())
-def test_words_lose_only_the_shape_of_white_space(text):
+@example("0\u2028")
+@example("\u20280")
+def test_words_change_only_white_space(text):
     known = EVERY["words"].train(["always", text], 10_000, [])
     assert known.decode(known.encode([text])) == [" ".join(text.split())]
 
 
-def test_the_files_can_be_read_by_people(tmp_path):
+def test_the_files_are_human_readable(tmp_path):
     for name in ("words", "characters", "bytes"):
         TRAINED[name].save(tmp_path)
         text = (tmp_path / EVERY[name].file_name).read_text(encoding="utf-8")

@@ -1,36 +1,52 @@
-"""Is the picture of a run a picture?"""
+"""The curve of a run is a complete PNG file with labeled losses."""
 
 import struct
 
+from matplotlib.figure import Figure
+
 from dragoman.training.curve import draw_curve
 
-LINES = [
-    *({"kind": "learned", "step": step, "loss": 3 / step} for step in range(1, 13)),
-    {"kind": "validated", "step": 4, "loss": 2.0, "bleu": 3.5, "is_best": True},
+ENTRIES = [
+    *({"kind": "progress", "step": step, "loss": 3 / step} for step in range(1, 13)),
+    {"kind": "validation", "step": 4, "loss": 2.0, "bleu": 3.5, "is_best": True},
     {"kind": "skipped", "step": 7},
-    {"kind": "validated", "step": 8, "loss": 1.5, "bleu": 12.5, "is_best": True},
-    {"kind": "validated", "step": 12, "loss": 1.6, "bleu": 11.5, "is_best": False},
+    {"kind": "validation", "step": 8, "loss": 1.5, "bleu": 12.5, "is_best": True},
+    {"kind": "validation", "step": 12, "loss": 1.6, "bleu": 11.5, "is_best": False},
 ]
 
 
-def size_of(path):
-    """Width and height, as its header says them."""
+def png_size(path):
+    """Width and height from the header."""
     content = path.read_bytes()
     assert content.startswith(b"\x89PNG\r\n\x1a\n")
-    assert content.endswith(b"IEND\xaeB`\x82"), "it is complete"
+    assert content.endswith(b"IEND\xaeB`\x82"), "the file is complete"
     return struct.unpack(">II", content[16:24])
 
 
 def test_a_run_is_drawn_as_a_png_that_fits_a_page(tmp_path):
     path = tmp_path / "curve.png"
-    draw_curve(iter(LINES), path, "en–de, 12 updates")
-    assert size_of(path) == (960, 720)
-    # Lines on white: not an empty sheet, and not a photograph.
+    draw_curve(iter(ENTRIES), path, "en–de, 12 updates", 0.1)
+    assert png_size(path) == (960, 720)
+    # Lines on white: not an empty page, and not a photograph.
     assert 10_000 < path.stat().st_size < 200_000
-    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_run_without_a_validation_is_drawn_too(tmp_path):
+def test_a_run_without_validation_is_drawn_too(tmp_path):
     path = tmp_path / "curve.png"
-    draw_curve([], path, "nothing yet")
-    assert size_of(path) == (960, 720)
+    draw_curve([], path, "no updates", 0.0)
+    assert png_size(path) == (960, 720)
+
+
+def test_the_labels_say_which_loss_is_smoothed(tmp_path, monkeypatch):
+    figures = []
+    save = Figure.savefig
+
+    def remember(figure, *arguments, **options):
+        figures.append(figure)
+        save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", remember)
+    draw_curve(ENTRIES, tmp_path / "curve.png", "title", 0.1)
+    labels = [text.get_text() for text in figures[0].axes[0].get_legend().get_texts()]
+    assert labels == ["training loss (label smoothing 0.1)", "validation loss (not smoothed)"]

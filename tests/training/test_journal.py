@@ -1,4 +1,4 @@
-"""Does the journal tell one story, whatever happened?"""
+"""The journal of an interrupted run equals that of a run without interruption."""
 
 import json
 
@@ -12,24 +12,24 @@ def path(tmp_path):
     return tmp_path / "journal.jsonl"
 
 
-def write(path, after, steps, **options):
-    with Journal(path, after, **options) as journal:
+def write(path, resume_step, steps, **options):
+    with Journal(path, resume_step, **options) as journal:
         for step in steps:
-            journal.write("learned", step, loss=1 / step)
+            journal.write("progress", step, loss=1 / step)
 
 
 def steps(path):
-    return [line["step"] for line in read_journal(path)]
+    return [entry["step"] for entry in read_journal(path)]
 
 
-def test_a_line_is_there_when_write_returns(path):
+def test_an_entry_is_in_the_file_when_write_returns(path):
     with Journal(path, 0) as journal:
-        journal.write("learned", 1, loss=2.5, place=[0, 1, 2])
+        journal.write("skipped", 1, position=[0, 1, 2])
         (line,) = path.read_text(encoding="utf-8").splitlines()
-        assert json.loads(line) == {"kind": "learned", "step": 1, "loss": 2.5, "place": [0, 1, 2]}
+        assert json.loads(line) == {"kind": "skipped", "step": 1, "position": [0, 1, 2]}
 
 
-def test_going_on_cuts_off_what_is_behind_the_step(path):
+def test_resuming_removes_entries_after_the_checkpoint(path):
     write(path, 0, range(1, 8))
     write(path, 5, [6])
     assert steps(path) == [1, 2, 3, 4, 5, 6]
@@ -37,7 +37,7 @@ def test_going_on_cuts_off_what_is_behind_the_step(path):
     assert steps(path) == []
 
 
-def test_a_story_with_interruptions_is_the_story_without(path, tmp_path):
+def test_a_journal_with_interruptions_equals_one_without(path, tmp_path):
     other = tmp_path / "other.jsonl"
     write(path, 0, range(1, 13))
     write(other, 0, range(1, 8))
@@ -47,23 +47,23 @@ def test_a_story_with_interruptions_is_the_story_without(path, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "torn", ['{"kind": "learned", "st', '{"kind": "learned", "step": 3, "loss": 1}', "{\n"]
+    "partial", ['{"kind": "progress", "st', '{"kind": "progress", "step": 3, "loss": 1}', "{\n"]
 )
-def test_a_torn_last_line_is_ignored_and_written_over(path, torn):
-    """Without its line end a line may be cut anywhere, even where it can be read."""
+def test_an_incomplete_last_line_is_ignored_and_replaced(path, partial):
+    """A line without a newline may be incomplete, even if it can be parsed."""
     write(path, 0, [1, 2])
     with path.open("a", encoding="utf-8") as file:
-        file.write(torn)
+        file.write(partial)
     assert steps(path) == [1, 2]
     write(path, 2, [3])
     assert steps(path) == [1, 2, 3]
 
 
-def test_where_there_is_no_journal_there_are_no_lines(path):
+def test_a_missing_journal_has_no_entries(path):
     assert steps(path) == []
 
 
-def board(path):
+def tensorboard(path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     accumulator = EventAccumulator(str(path.parent / "tensorboard"))
@@ -71,26 +71,26 @@ def board(path):
     return accumulator
 
 
-def test_tensorboard_gets_the_numbers_when_asked(path):
-    with Journal(path, 0, has_board=True) as journal:
+def test_tensorboard_gets_the_numbers_if_asked(path):
+    with Journal(path, 0, has_tensorboard=True) as journal:
         for step in (1, 2, 3):
-            journal.write("learned", step, loss=1 / step, place=[0, 1, 2])
-        journal.write("validated", 3, bleu=20.5)
-    found = board(path)
-    assert sorted(found.Tags()["scalars"]) == ["learned/loss", "validated/bleu"]
-    (score,) = found.Scalars("validated/bleu")
+            journal.write("progress", step, loss=1 / step, position=[0, 1, 2])
+        journal.write("validation", 3, bleu=20.5)
+    events = tensorboard(path)
+    assert sorted(events.Tags()["scalars"]) == ["progress/loss", "validation/bleu"]
+    (score,) = events.Scalars("validation/bleu")
     assert (score.step, score.value) == (3, 20.5)
 
 
-def test_tensorboard_forgets_what_was_cut_off(path):
-    write(path, 0, range(1, 8), has_board=True)
-    with Journal(path, 5, has_board=True) as journal:
-        journal.write("learned", 6, loss=9.0)
-    found = {each.step: each.value for each in board(path).Scalars("learned/loss")}
-    assert sorted(found) == [1, 2, 3, 4, 5, 6]
-    assert found[6] == 9.0
+def test_tensorboard_drops_entries_after_the_checkpoint(path):
+    write(path, 0, range(1, 8), has_tensorboard=True)
+    with Journal(path, 5, has_tensorboard=True) as journal:
+        journal.write("progress", 6, loss=9.0)
+    losses = {scalar.step: scalar.value for scalar in tensorboard(path).Scalars("progress/loss")}
+    assert sorted(losses) == [1, 2, 3, 4, 5, 6]
+    assert losses[6] == 9.0
 
 
-def test_not_asked_it_writes_nothing_else(path):
+def test_without_tensorboard_no_other_file_is_written(path):
     write(path, 0, [1])
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert [file.name for file in path.parent.iterdir()] == [path.name]

@@ -1,4 +1,4 @@
-"""Is a run that was killed or stopped, and goes on, the run that was not, to the last bit?"""
+"""A run that was killed or stopped, and resumed, is bit-identical to one that was not."""
 
 import contextlib
 import os
@@ -11,25 +11,36 @@ from pathlib import Path
 
 import pytest
 
-import digits
-from training import trainees
-from training.trainees import journal, left_over, outcome, saved_steps, start, train, wait_for
+from support import digits, trainees
+from support.trainees import journal, left_over, outcome, saved_steps, start, train, wait_for
 
 SEED = 20170612
 DROPOUT = {"dropout": 0.1, "attention_dropout": 0.1, "feed_forward_dropout": 0.1}
-TRAINING = {"steps": 20, "save_every": 3, "validate_every": 8, "moving_average": 0.9, "average": 3}
-SHORT = {"steps": 5, "save_every": 2, "keep": 1, "average": 1, "moving_average": 0.9}
+TRAINING = {
+    "steps": 20,
+    "save_every": 3,
+    "validate_every": 8,
+    "ema_decay": 0.9,
+    "average_checkpoints": 3,
+}
+SHORT = {
+    "steps": 5,
+    "save_every": 2,
+    "keep_checkpoints": 1,
+    "average_checkpoints": 1,
+    "ema_decay": 0.9,
+}
 
 
 @pytest.fixture(autouse=True)
-def _nobody_is_left():
+def _kill_processes():
     yield
-    trainees.kill_the_rest()
+    trainees.kill_all()
 
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
-    """All chance that there is: three dropouts; and a moving average that must be remembered."""
+    """All random parts: three kinds of dropout; and a moving average, which must be saved."""
     return digits.write(tmp_path_factory.mktemp("kill"), model=DROPOUT, training=TRAINING)
 
 
@@ -38,21 +49,21 @@ def undisturbed(recipe):
     return outcome(train(recipe, "training.folder=undisturbed"))
 
 
-def kill_until(kills, recipe, expected, *overrides):
-    """Kill runs at random moments until so many were hit; each must end as if nothing happened."""
+def kill_until(kills, recipe, expected, *settings):
+    """Kill runs at random moments, this many times; all must end with the expected outcome."""
     began = time.monotonic()
-    assert outcome(train(recipe, "training.folder=timed", *overrides)) == expected
+    assert outcome(train(recipe, "training.folder=timed", *settings)) == expected
     longest = time.monotonic() - began
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     hits, inside_a_save, runs = 0, 0, 0
     while hits < kills:
         runs += 1
         folder = recipe.parent / f"killed-{runs}"
         code = None
         while code != 0:
-            trainee = start(recipe, f"training.folder={folder.name}", *overrides)
+            trainee = start(recipe, f"training.folder={folder.name}", *settings)
             if hits < kills:
-                time.sleep(chance.uniform(0.1, 0.9) * longest)
+                time.sleep(rng.uniform(0.1, 0.9) * longest)
                 code = trainee.kill()
             else:
                 code = trainee.wait()
@@ -66,39 +77,43 @@ def kill_until(kills, recipe, expected, *overrides):
 
 
 def _at_most_one_interval_is_lost(folder, interval):
-    done = [each["step"] for each in journal(folder)]
-    assert max(done, default=0) - max(saved_steps(folder), default=0) <= interval
+    steps = [entry["step"] for entry in journal(folder)]
+    assert max(steps, default=0) - max(saved_steps(folder), default=0) <= interval
 
 
-@pytest.mark.slow
-def test_twenty_kills_at_random_moments_change_no_bit(recipe, undisturbed):
-    kill_until(20, recipe, undisturbed)
+@pytest.mark.parametrize(
+    "kills",
+    [pytest.param(4, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.long)],
+)
+def test_kills_at_random_moments_change_no_bit(recipe, undisturbed, kills):
+    kill_until(kills, recipe, undisturbed)
 
 
-@pytest.mark.slow
-def test_nor_do_they_where_matrices_are_multiplied_in_bfloat16(tmp_path):
+@pytest.mark.long
+def test_kills_change_no_bit_in_bfloat16(tmp_path):
     settings = TRAINING | {"precision": "bfloat16"}
     recipe = digits.write(tmp_path, model=DROPOUT, training=settings)
     kill_until(5, recipe, outcome(train(recipe)))
 
 
-def kill_at_each_call(tmp_path, recipe, expected, step, origin=None, some=0):
-    """Kill a copy of a run just before each call of the file system, and let it go on."""
+def kill_at_each_call(tmp_path, recipe, expected, step, origin=None, sample=0):
+    """Kill a copy of a run just before each file system call, or a sample, and resume it."""
     calls = tmp_path / "calls.txt"
     fault = {"kind": "at_call", "step": step, "signals": ["SIGKILL"]}
     count = fault | {"call": 0, "list_to": str(calls)}
     _copy(origin, tmp_path / "counted")
     train(recipe, "training.folder=counted", faults=[count])
     names = calls.read_text(encoding="utf-8").splitlines()
-    chosen = random.Random(SEED).sample(range(len(names)), some) if some else range(len(names))
+    every = range(len(names))
+    chosen = random.Random(SEED).sample(every, sample) if sample else every
     for call in chosen:
         print(f"killed before call {call + 1} of {len(names)}: {names[call]}")
         folder = tmp_path / f"killed-{call + 1}"
         _copy(origin, folder)
-        override = f"training.folder={folder.name}"
-        killed = start(recipe, override, faults=[fault | {"call": call + 1}])
+        setting = f"training.folder={folder.name}"
+        killed = start(recipe, setting, faults=[fault | {"call": call + 1}])
         assert killed.wait() == -signal.SIGKILL, killed.text
-        train(recipe, override)
+        train(recipe, setting)
         assert outcome(folder) == expected
         assert not left_over(folder)
     return names
@@ -109,67 +124,73 @@ def _copy(origin, folder):
         shutil.copytree(origin, folder)
 
 
-@pytest.mark.slow
-def test_a_kill_before_any_call_of_a_save_changes_no_bit(tmp_path):
-    """Twenty calls and more: the weights torn, half a checkpoint, the old one half removed."""
+@pytest.mark.parametrize(
+    "sample",
+    [
+        pytest.param(10, marks=pytest.mark.slow, id="some"),
+        pytest.param(0, marks=pytest.mark.long, id="all"),
+    ],
+)
+def test_a_kill_before_any_call_of_a_save_changes_no_bit(tmp_path, sample):
+    """More than twenty calls: incomplete weights, half a checkpoint, an old one half removed."""
     recipe = digits.write(tmp_path, model=DROPOUT, training=SHORT)
     expected = outcome(train(recipe, "training.folder=undisturbed"))
     fault = {"kind": "at_step", "step": 3, "signals": ["SIGKILL"]}
     assert start(recipe, "training.folder=origin", faults=[fault]).wait() == -signal.SIGKILL
-    names = kill_at_each_call(tmp_path, recipe, expected, 4, tmp_path / "origin")
-    for each in (
+    names = kill_at_each_call(tmp_path, recipe, expected, 4, tmp_path / "origin", sample)
+    for prefix in (
         "half of save_file model",
         "open manifest",
         "fsync",
         "os.rename .step",
         "os.rmdir",
     ):
-        assert any(name.startswith(each) for name in names), each
+        assert any(name.startswith(prefix) for name in names), prefix
     assert len(names) > 20
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [0, -1], ids=["begins", "ends"])
-def test_a_kill_while_a_run_begins_or_ends_changes_no_bit(tmp_path, step):
+@pytest.mark.parametrize("step", [0, -1], ids=["start", "end"])
+def test_a_kill_while_a_run_starts_or_ends_changes_no_bit(tmp_path, step):
     recipe = digits.write(tmp_path, model=DROPOUT, training=SHORT)
     expected = outcome(train(recipe, "training.folder=undisturbed"))
-    kill_at_each_call(tmp_path, recipe, expected, step, some=8)
+    kill_at_each_call(tmp_path, recipe, expected, step, sample=5)
 
 
 @pytest.mark.slow
 def test_killed_ranks_change_no_bit(recipe, undisturbed):
-    """One of two, then the other, then torchrun with both; and once inside a save."""
-    override = "training.folder=killed-ranks"
+    """One of two, then the other, then inside a save, then torchrun with both."""
+    folder_setting = "training.folder=killed-ranks"
     faults = [
         {"kind": "at_step", "step": 5, "rank": 1, "signals": ["SIGKILL"]},
         {"kind": "at_step", "step": 11, "rank": 0, "signals": ["SIGKILL"]},
         {"kind": "at_call", "step": 12, "call": 9, "rank": 0, "signals": ["SIGKILL"]},
     ]
     for fault in faults:
-        trainee = start(recipe, override, ranks=2, faults=[fault])
+        trainee = start(recipe, folder_setting, ranks=2, faults=[fault])
         assert trainee.wait() == 1, trainee.text
         assert not trainee.orphans()
     folder = recipe.parent / "killed-ranks"
-    trainee = start(recipe, override, ranks=2)
+    trainee = start(recipe, folder_setting, ranks=2)
     wait_for(lambda: journal(folder)[-1]["step"] >= 14)
     assert trainee.kill() == -signal.SIGKILL
-    assert outcome(train(recipe, override, ranks=2)) == undisturbed
+    assert outcome(train(recipe, folder_setting, ranks=2)) == undisturbed
     assert not left_over(folder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGUSR1"])
-def test_a_run_that_is_asked_to_stop_saves_and_says_how_to_go_on(recipe, undisturbed, name):
+def test_a_signal_saves_a_checkpoint_and_says_how_to_continue(recipe, undisturbed, name):
     step = random.Random(f"{SEED} {name}").choice([1, 4, 5, 7, 10, 13])
     print(f"seed {SEED}: {name} in step {step}")
-    override = f"training.folder={name.lower()}"
+    folder_setting = f"training.folder={name.lower()}"
     folder = recipe.parent / name.lower()
     fault = {"kind": "at_step", "step": step, "signals": [name]}
-    trainee = start(recipe, override, faults=[fault])
+    trainee = start(recipe, folder_setting, faults=[fault])
     assert trainee.wait() == 75, trainee.text
-    assert f"stopped and saved at step {step}; run it again to go on" in trainee.text
+    assert f"stopped and saved at update {step}; run the same command to continue" in trainee.text
     assert max(saved_steps(folder)) == step
-    assert outcome(train(recipe, override)) == undisturbed
+    assert outcome(train(recipe, folder_setting)) == undisturbed
 
 
 @pytest.mark.slow
@@ -181,59 +202,61 @@ def test_stopping_twice_in_an_interval_averages_the_same_checkpoints(recipe, und
 
 
 @pytest.mark.slow
-def test_a_second_signal_ends_it_at_once_and_harms_nothing(recipe, undisturbed):
-    """In the middle of a step, and at two places of a save."""
-    override, both = "training.folder=second", ["SIGTERM", "SIGINT"]
+def test_a_second_signal_ends_the_process_at_once_without_damage(recipe, undisturbed):
+    """In the middle of a step, and at two points of a save."""
+    folder_setting, both = "training.folder=second", ["SIGTERM", "SIGINT"]
     faults = [
         {"kind": "at_step", "step": 5, "signals": both},
         {"kind": "at_call", "step": 6, "call": 6, "signals": both},
         {"kind": "at_call", "step": 6, "call": 14, "signals": both},
     ]
     for fault in faults:
-        trainee = start(recipe, override, faults=[fault])
+        trainee = start(recipe, folder_setting, faults=[fault])
         assert trainee.wait() in (128 + signal.SIGTERM, 128 + signal.SIGINT), trainee.text
         assert saved_steps(recipe.parent / "second") == [3]
-    assert outcome(train(recipe, override)) == undisturbed
+    assert outcome(train(recipe, folder_setting)) == undisturbed
     assert not left_over(recipe.parent / "second")
 
 
 @pytest.mark.slow
-def test_one_rank_that_is_asked_to_stop_stops_all_at_the_same_step(recipe, undisturbed):
-    override = "training.folder=stopped-rank"
+def test_a_signal_to_one_rank_stops_all_at_the_same_step(recipe, undisturbed):
+    folder_setting = "training.folder=stopped-rank"
     fault = {"kind": "at_step", "step": 7, "rank": 1, "signals": ["SIGTERM"]}
-    trainee = start(recipe, override, ranks=2, faults=[fault])
+    trainee = start(recipe, folder_setting, ranks=2, faults=[fault])
     assert trainee.wait() == 1, trainee.text
-    assert "stopped and saved at step 7; run it again to go on" in trainee.text
+    assert "stopped and saved at update 7; run the same command to continue" in trainee.text
     assert "75" in trainee.exit_codes
     assert not trainee.orphans()
     assert max(saved_steps(recipe.parent / "stopped-rank")) == 7
-    assert outcome(train(recipe, override, ranks=2)) == undisturbed
+    assert outcome(train(recipe, folder_setting, ranks=2)) == undisturbed
 
 
 @pytest.mark.slow
-def test_torchrun_that_is_asked_to_stop_saves(tmp_path):
-    """The commands as one types them: torchrun gets the signal, and hands it on to its ranks."""
+def test_a_signal_to_torchrun_saves_a_checkpoint(tmp_path):
+    """The real commands: torchrun gets the signal and forwards it to its ranks."""
     recipe = digits.write(tmp_path, model=DROPOUT, training=TRAINING | {"steps": 2000})
     log, folder = tmp_path / "log.txt", tmp_path / "run"
     with trainees.real_torchrun(2, str(recipe), log=log) as process:
         wait_for(lambda: len(journal(folder)) > 8)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) != 0
+        assert process.wait(timeout=180) != 0
     text = log.read_text(encoding="utf-8")
-    stopped = re.findall(r"stopped and saved at step (\d+); run it again to go on", text)
+    stopped = re.findall(
+        r"stopped and saved at update (\d+); run the same command to continue", text
+    )
     assert stopped, text
     assert {*map(int, stopped)} == {max(saved_steps(folder))}
     assert not _processes_with(str(recipe))
     step = int(stopped[0])
-    overrides = [f"training.steps={step + 2}"]
-    expected = outcome(train(recipe, *overrides, "training.folder=undisturbed"))
-    assert outcome(train(recipe, *overrides)) == expected
+    setting = f"training.steps={step + 2}"
+    expected = outcome(train(recipe, setting, "training.folder=undisturbed"))
+    assert outcome(train(recipe, setting)) == expected
 
 
 def _processes_with(word):
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             if word.encode() in path.read_bytes() and int(path.parent.name) != os.getpid():
-                found.append(path.parent.name)
-    return found
+                processes.append(path.parent.name)
+    return processes

@@ -1,33 +1,35 @@
-"""Does it learn? Every part, on a task that needs places; and the demo grammar, to the end."""
+"""Every part learns a task that needs positions; the demo grammar is learned completely."""
 
 from __future__ import annotations
 
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-import digits
 from dragoman.artifact import read_artifact
-from dragoman.evaluation.development import Development
+from dragoman.evaluation.validation import ValidationSet
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.workflow import training
-from small_models import EVERY_PART, RIVALS
+from support import digits
+from support.small_models import BASELINES, EVERY_PART
 
 LONGEST = 6
 ENOUGH = 0.9
-"""Of unseen digits said backwards without a mistake."""
+"""Share of unseen digit sequences that are reversed without a mistake."""
 WITHOUT_PROJECTIONS = 0.5
-"""Bare heads have nothing of their own to learn; they get there later."""
+"""Bare heads have no weights; they learn more slowly."""
 LITTLE = 0.4
-"""A model that is told no places stays near the share that reads the same in any order."""
+"""Without positions only sequences that are the same in any order are right."""
 TASK = {
     "model": {
         "width": 64,
-        "head_count": 4,
+        "heads": 4,
         "feed_forward_width": 128,
         "norm": "pre",
         "dropout": 0.0,
@@ -37,86 +39,142 @@ TASK = {
         "tokens_per_update": 1024,
         "micro_batch": 1024,
         "learning_rate": 0.005,
-        "warmup": 100,
+        "warmup_steps": 100,
         "label_smoothing": 0.0,
-        "moving_average": 0.98,
-        "average": 1,
+        "ema_decay": 0.98,
+        "average_checkpoints": 1,
         "validate_every": 600,
         "save_every": 600,
         "log_every": 100,
     },
 }
 
-# A norm takes the mean of the features away, and with it a place that every feature tells alike: in
-# front of each sublayer it leaves nothing of it, behind it the first attention has seen it.
+# A norm removes the mean of the features, and naive positions add the same number to every feature.
+# A norm before each sublayer removes the position completely; after it, the first attention has
+# already used the position.
 NAIVE = {"norm": "post"}, {"steps": 1200, "validate_every": 1200, "save_every": 1200}
 
 
+TOGETHER = {
+    "similarity": "cosine",
+    "attention_kind": "local",
+    "position": "rotary",
+    "head_kind": "narrow",
+}
+"""One part of each kind, not the default. They learn in CI, all parts with `make proof`."""
+NO_POSITION = ("position", "none")
+
+
 def share_right(run: Path, pairs: list[tuple[str, str]]) -> float:
-    """Which share of the sources is translated as its reference, letter for letter."""
+    """Return the share of sources whose translation equals the reference exactly."""
     artifact = read_artifact(run)
     tokenizers = tuple(load_tokenizer(artifact.tokenizer / side) for side in ("source", "target"))
     sources, references = zip(*pairs, strict=True)
-    settings = artifact.recipe.decoding
-    watched = Development(sources, references, tokenizers, settings, torch.device("cpu"))
-    found = watched.translate(artifact.model())
-    return sum(each == told for each, told in zip(found, references, strict=True)) / len(pairs)
+    model = artifact.model()
+    validation_set = ValidationSet(
+        sources, references, tokenizers, artifact.recipe, torch.device("cpu"), model.max_positions
+    )
+    translations = validation_set.translate(model)
+    is_right = [ours == theirs for ours, theirs in zip(translations, references, strict=True)]
+    return sum(is_right) / len(pairs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "name"), EVERY_PART)
-def test_every_part_learns_to_say_digits_backwards(tmp_path, kind, name):
-    model, learning = NAIVE if name == "naive" else ({}, {})
+def learned_digits(
+    folder: Path, model: Mapping[str, Any], learning: Mapping[str, Any] | None = None
+) -> float:
+    """Train a model; return the share of unseen digit sequences that it reverses."""
     recipe = digits.write(
-        tmp_path,
+        folder,
         pairs=8000,
         longest=LONGEST,
-        model={**TASK["model"], kind: name, **model},
-        training={**TASK["training"], **learning},
+        model={**TASK["model"], **model},
+        training={**TASK["training"], **(learning or {})},
     )
-    for _ in training.train(recipe):
-        pass
-    unseen = digits.digit_pairs(300, LONGEST, random.Random(99))
-    right = share_right(tmp_path / "run", unseen)
+    training.train(recipe)
+    return share_right(folder / "run", digits.digit_pairs(300, LONGEST, random.Random(99)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(*part, marks=pytest.mark.slow if part == NO_POSITION else pytest.mark.long)
+        for part in EVERY_PART
+    ],
+)
+def test_every_part_learns_to_reverse_digits(tmp_path, kind, name):
+    model, learning = NAIVE if name == "naive" else ({}, {})
+    right = learned_digits(tmp_path, {kind: name, **model}, learning)
     print(f"{kind} {name}: {right:.3f}")
-    if (kind, name) == ("position", "none"):
-        assert right < LITTLE, "digits were put in order by a model that is told no places"
+    if (kind, name) == NO_POSITION:
+        assert right < LITTLE, "a model without positions cannot reverse digits"
     else:
         assert right >= (WITHOUT_PROJECTIONS if name == "bare" else ENOUGH)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RIVALS)
-def test_every_rival_learns_to_say_digits_backwards(tmp_path, name):
-    """Also the one that must carry all of them in one state: they are few."""
-    steps = {"steps": 400, "validate_every": 400, "save_every": 400}
-    depth = {"encoder_layers": 2, "decoder_layers": 2}
-    recipe = digits.write(
-        tmp_path,
-        pairs=8000,
-        longest=LONGEST,
-        model={**TASK["model"], **depth, **RIVALS[name]},
-        training={**TASK["training"], **steps},
-    )
-    for _ in training.train(recipe):
-        pass
-    right = share_right(tmp_path / "run", digits.digit_pairs(300, LONGEST, random.Random(99)))
-    print(f"{name}: {right:.3f}")
+def test_parts_of_every_kind_learn_to_reverse_digits_together(tmp_path):
+    right = learned_digits(tmp_path, TOGETHER)
+    print(f"together: {right:.3f}")
     assert right >= ENOUGH
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_baseline_learns_to_reverse_digits(tmp_path, name):
+    """Also the one that keeps all digits in one state: they are few."""
+    steps = {"steps": 400, "validate_every": 400, "save_every": 400}
+    depth = {"encoder_layers": 2, "decoder_layers": 2}
+    right = learned_digits(tmp_path, {**depth, **BASELINES[name]}, steps)
+    print(f"{name}: {right:.3f}")
+    assert right >= ENOUGH
+
+
+def demo_share_right(folder: Path, *settings: str) -> float:
+    """Type the commands of the demo; return the share of test items that are exactly right."""
+
+    def dragoman(*arguments: str, text: str | None = None) -> str:
+        command = [sys.executable, "-m", "dragoman", *arguments]
+        process = subprocess.run(
+            command, check=True, cwd=folder, input=text, stdout=subprocess.PIPE, encoding="utf-8"
+        )
+        return process.stdout
+
+    dragoman("init", ".", "--demo")
+    dragoman("prepare", "recipe.yaml")
+    dragoman("train", "recipe.yaml", *settings)
+    sources, references = ((folder / f"test.{side}").read_text() for side in ("en", "de"))
+    pairs = zip(
+        dragoman("translate", "run", text=sources).split("\n")[:-1],
+        references.split("\n")[:-1],
+        strict=True,
+    )
+    is_right = [translation == reference for translation, reference in pairs]
+    right = sum(is_right) / len(is_right)
+    print(f"right, of {len(is_right)} unseen items: {right:.4f}")
+    assert (folder / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
+    return right
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_the_demo_grammar_is_learned_from_the_command_line(tmp_path):
-    for command in (
-        ["init", str(tmp_path), "--demo"],
-        ["prepare", str(tmp_path / "recipe.yaml")],
-        ["train", str(tmp_path / "recipe.yaml")],
-    ):
-        typed = [sys.executable, "-m", "dragoman", *command]
-        subprocess.run(typed, check=True, cwd=tmp_path)
-    sides = [(tmp_path / f"test.{side}").read_text().split("\n")[:-1] for side in ("en", "de")]
-    right = share_right(tmp_path / "run", list(zip(*sides, strict=True)))
-    print(f"of {len(sides[0])} unseen items right: {right:.4f}")
-    assert right >= 0.99
-    assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
+def test_a_short_demo_is_learned_from_the_command_line(tmp_path):
+    """With a ninth of the demo's tokens, most items are right (0.96 when this was written)."""
+    short = {
+        "steps": 1000,
+        "tokens_per_update": 512,
+        "learning_rate": 0.004,
+        "schedule": "linear",
+        "warmup_steps": 150,
+        "label_smoothing": 0,
+        "ema_decay": 0.98,
+        "validate_every": 500,
+        "save_every": 1000,
+    }
+    settings = [f"training.{name}={value}" for name, value in short.items()]
+    assert demo_share_right(tmp_path, *settings, "model.dropout=0") >= 0.8
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_the_demo_is_learned_from_the_command_line(tmp_path):
+    assert demo_share_right(tmp_path) >= 0.99

@@ -1,17 +1,19 @@
-"""Does each model have as many parameters as the equations say?"""
+"""Models have as many parameters as the equations say."""
 
 import pytest
 import torch
 
 from dragoman.model.transformer import Transformer
-from dragoman.recipe_file import load_recipe
+from dragoman.recipe.files import load_recipe
 
 
 def count(*recipe):
     with torch.device("meta"):
         settings = load_recipe(recipe[0], recipe[1:])
         size = settings.tokenizer.vocabulary_size
-        return sum(each.numel() for each in Transformer(settings.model, size, size).parameters())
+        return sum(
+            weight.numel() for weight in Transformer(settings.model, size, size).parameters()
+        )
 
 
 def linear(inner, outer):
@@ -30,7 +32,7 @@ def heads(kind, width, number):
 
 
 def transformer(width, inner, number, layers, vocabulary, kind="standard"):
-    """All of a post-norm Transformer with one tied embedding."""
+    """All parameters of a post-norm Transformer with one tied embedding."""
     norm = 2 * width
     attention = heads(kind, width, number)
     feed_forward = linear(width, inner) + linear(inner, width)
@@ -50,13 +52,13 @@ def test_base_and_big_are_as_large_as_the_formula_says():
 
 
 @pytest.mark.parametrize("kind", ["bare", "narrow", "standard", "wide"])
-def test_head_kinds_differ_as_the_lectures_say(kind):
+def test_head_kinds_have_the_sizes_of_the_lectures(kind):
     expected = transformer(512, 2048, 8, 6, 37000, kind)
-    assert count("base", f"model.heads={kind}") == expected
+    assert count("base", f"model.head_kind={kind}") == expected
 
 
-def test_narrow_matrices_are_a_fraction_and_wide_ones_a_multiple():
-    """Seed 000: k/h × k/h and k × k for each of h heads; the standard has k × k/h."""
+def test_narrow_heads_have_a_fraction_and_wide_heads_a_multiple_of_the_standard_weights():
+    """[NLU]: k/h × k/h and k × k for each of h heads; the standard has k × k/h."""
     width, number = 512, 8
     biases = {"narrow": 4 * width, "standard": 4 * width, "wide": 3 * number * width + width}
     matrices = {kind: heads(kind, width, number) - biases[kind] for kind in biases}
@@ -66,17 +68,17 @@ def test_narrow_matrices_are_a_fraction_and_wide_ones_a_multiple():
     assert matrices["wide"] == number * matrices["standard"]
 
 
-def test_tying_saves_one_matrix_each():
+def test_each_tied_embedding_saves_one_matrix():
     vocabulary = 37000 * 512
     assert count("base", "model.tied_embeddings=output") == count("base") + vocabulary
     assert count("base", "model.tied_embeddings=none") == count("base") + 2 * vocabulary
 
 
-def test_pre_norm_has_one_more_norm_for_each_stack():
+def test_pre_norm_has_one_more_norm_per_stack():
     assert count("base", "model.norm=pre") == count("base") + 2 * 2 * 512
 
 
 def test_tiny_is_within_the_published_size():
-    """peers: a Transformer-Tiny of about 2.6 M parameters with a vocabulary of 10,000."""
+    """Wu et al. (2021): about 2.6 M parameters with a vocabulary of 10,000."""
     tiny = count("tiny", "tokenizer.vocabulary_size=10000")
     assert 2.5e6 < tiny < 2.8e6

@@ -1,19 +1,19 @@
-"""Is a part found by its folder or its dotted name, and its options checked?"""
+"""Parts are found by folder or by dotted name, and their options are checked."""
 
 import sys
 
 import pytest
 
-from dragoman import part
 from dragoman.errors import RecipeError
 from dragoman.model.parts import Similarity
 from dragoman.model.similarity.cosine import Cosine
-from dragoman.part import Choice
+from dragoman.recipe import parts
+from dragoman.recipe.parts import Choice
 
 
 def choose(name, **options):
     choice = Choice(name=name, options=options)
-    return part.choose("model.similarity", choice, "model.similarity", Similarity)
+    return parts.choose("model.similarity", choice, "model.similarity", Similarity)
 
 
 def mistakes_of(name, **options):
@@ -23,25 +23,25 @@ def mistakes_of(name, **options):
 
 
 @pytest.fixture
-def lesson(tmp_path, monkeypatch):
-    """A folder of one's own on Python's path."""
+def write_part(tmp_path, monkeypatch):
+    """A package of the user on Python's path."""
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "lessons_of_mine").mkdir()
+    (tmp_path / "my_parts").mkdir()
 
     def write(text):
-        (tmp_path / "lessons_of_mine" / "one.py").write_text(text, encoding="utf-8")
-        return "lessons_of_mine.one"
+        (tmp_path / "my_parts" / "one.py").write_text(text, encoding="utf-8")
+        return "my_parts.one"
 
     yield write
-    for name in ("lessons_of_mine", "lessons_of_mine.one"):
+    for name in ("my_parts", "my_parts.one"):
         sys.modules.pop(name, None)
 
 
-def test_the_folder_is_the_table():
-    assert part.names("model.similarity") == ["additive", "concat", "cosine", "dot", "scaled_dot"]
-    assert part.names("model.reach") == ["hard", "local", "soft"]
-    assert part.names("model.heads") == ["bare", "narrow", "standard", "wide"]
-    assert part.names("model.position") == [
+def test_the_folder_lists_the_parts():
+    assert parts.names("model.similarity") == ["additive", "concat", "cosine", "dot", "scaled_dot"]
+    assert parts.names("model.attention_kind") == ["hard", "local", "soft"]
+    assert parts.names("model.head_kind") == ["bare", "narrow", "standard", "wide"]
+    assert parts.names("model.position") == [
         "learned",
         "naive",
         "none",
@@ -60,10 +60,10 @@ def test_options_are_converted_by_the_signature():
     assert built.scale == 2.5
 
 
-def test_all_wrong_options_are_told_at_once():
+def test_all_invalid_options_are_reported_at_once():
     assert mistakes_of("cosine", scale="much", scal="2") == [
         ("model.similarity.scale", "found 'much', expected a number"),
-        ("model.similarity.scal", "unknown setting; did you mean 'scale'? One of: scale"),
+        ("model.similarity.scal", "unknown setting; did you mean 'scale'? Available: scale"),
     ]
     assert mistakes_of("dot", scale="2") == [("model.similarity.scale", "dot has no options")]
     assert mistakes_of("additive", hidden="0") == [
@@ -71,22 +71,22 @@ def test_all_wrong_options_are_told_at_once():
     ]
 
 
-def test_a_module_that_python_does_not_find_is_told():
+def test_a_module_that_python_does_not_find_is_reported():
     ((path, what),) = mistakes_of("nowhere.gaussian")
     assert path == "model.similarity"
-    assert "Python finds no module 'nowhere.gaussian'" in what
-    assert "PYTHONPATH=." in what
+    assert "there is no module 'nowhere.gaussian'" in what
+    assert "python -m dragoman" in what
 
 
-def test_an_import_that_fails_inside_the_file_shows_its_own_trace(lesson):
-    name = lesson("import a_package_that_is_missing\n")
+def test_an_import_that_fails_inside_the_file_shows_its_own_traceback(write_part):
+    name = write_part("import a_package_that_is_missing\n")
     with pytest.raises(ModuleNotFoundError, match="a_package_that_is_missing"):
         choose(name)
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_file_holds_one_part(lesson, count):
+def test_a_file_must_define_exactly_one_part(write_part, count):
     classes = "\n".join(f"class Mine{number}(Dot): ..." for number in range(count))
-    name = lesson(f"from dragoman.model.similarity.dot import Dot\n{classes}\n")
+    name = write_part(f"from dragoman.model.similarity.dot import Dot\n{classes}\n")
     ((_, what),) = mistakes_of(name)
-    assert what == f"{name} holds {count} kinds of Similarity, expected one"
+    assert what == f"{name} has {count} subclasses of Similarity, expected one"

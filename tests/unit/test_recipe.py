@@ -1,12 +1,12 @@
-"""Does a recipe hold what it promises: frozen, strict, and the paper's base model by default?"""
+"""A recipe is frozen and strict; its defaults are the base model of the paper."""
 
 import pydantic
 import pytest
 
 from dragoman.errors import RecipeError
-from dragoman.part import Choice
-from dragoman.recipe import ModelRecipe, Recipe
-from dragoman.recipe_file import load_recipe
+from dragoman.recipe.files import load_recipe
+from dragoman.recipe.parts import Choice
+from dragoman.recipe.schema import ModelRecipe, Recipe
 
 
 def test_the_defaults_are_the_base_model():
@@ -23,7 +23,7 @@ def test_an_unknown_setting_is_refused_in_python_too():
         ModelRecipe(widht=3)
 
 
-def test_every_setting_says_what_it_means():
+def test_every_setting_has_a_description():
     for section in (Recipe(), *(value for _, value in Recipe() if isinstance(value, Recipe))):
         for name, setting in type(section).model_fields.items():
             is_section = isinstance(getattr(section, name), pydantic.BaseModel)
@@ -37,7 +37,7 @@ def test_contradictions_are_reported_together():
                 "tokenizer": {"shared": False},
                 "model": {
                     "decoder_layers": 2,
-                    "cross_attention": "same_height",
+                    "cross_attention": "same_layer",
                     "position_entry": "concatenated",
                     "position_features": 512,
                 },
@@ -54,14 +54,10 @@ def test_a_part_is_a_name_or_a_name_with_options():
     assert ModelRecipe(similarity="cosine").similarity == Choice(name="cosine")
     with_option = ModelRecipe(similarity={"name": "cosine", "scale": 2.5, "loud": True})
     assert with_option.similarity.options == {"scale": "2.5", "loud": "true"}
-    assert with_option.model_dump()["similarity"] == {
-        "name": "cosine",
-        "scale": "2.5",
-        "loud": "true",
-    }
+    assert with_option.model_dump()["similarity"] == {"name": "cosine", "scale": 2.5, "loud": True}
 
 
 @pytest.mark.parametrize("name", ["cosin", "", "../cosine", "a..b", "cos ine", ".cosine"])
-def test_a_name_that_is_no_part_is_refused_without_importing_anything(name):
+def test_an_unknown_part_name_is_refused_without_an_import(name):
     with pytest.raises(pydantic.ValidationError):
         ModelRecipe(similarity=name)

@@ -1,22 +1,24 @@
-"""Which little translation problem ships with the package?
+"""The demo corpus: a small translation task that is part of the package.
 
-Numbers, years, dates, clock times, prices, and short sentences around them, from English to German:
-3,656,358 pairs (`sizes` counts them by kind), every one with its word alignment. Small as it is,
-it is real: tens and ones change places, particles and participles wait for the end of the
+The texts are numbers, years, dates, clock times, prices, and short sentences around them, in
+English and German.
+
+3,656,358 pairs exist (`sizes` counts them by kind), every one with its word alignment. The task is
+small but real: tens and ones change their order, particles and participles move to the end of the
 sentence, `half past two` is `halb drei`, and `one` is ein, eins, eine or einen.
 
     twenty  -  three        The train leaves at half past two.
          ╲  │  ╱            Der Zug   fährt  um halb      drei  ab.
     drei  und  zwanzig                └───── leaves ────────────┘
 
-The grammar is synchronous: one rule writes both sides at once. In a rule, units with the same
-raised number are linked, `<name>` is a place for another pair, and `·` ties a unit to the one
-before it:
+The grammar is synchronous: one rule generates both sides at once. In a rule, units with the same
+raised number are linked, `<name>` is a slot for another pair, and `·` joins a unit to the one
+before it without a space:
 
     <tens> ·-¹ ·<ones>                 <ones> ·und¹ ·<tens>
     leaves¹ at² <time> ·.³             fährt¹ um² <time> ab¹ ·.³
 
-No text has two translations, so a perfect model would make no mistake in either direction.
+No text has two translations, so a perfect model makes no mistake in either direction.
 """
 
 from __future__ import annotations
@@ -36,21 +38,21 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 
 from dragoman.errors import DataError, suggest
 
-Part = Literal["train", "development", "test"]
+Split = Literal["train", "validation", "test"]
 Value = TypeVar("Value")
 
 FUNCTION_WORDS = frozenset(
     ("a", "and", "at", "cent", "cents", "in", "of", "oh", "the", "Jahr", ",")
 )
-"""Units that may stand without a link: one language says them, the other leaves them unsaid."""
+"""Units that may have no link, because the other language leaves them out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A text, its translation, and which unit of the one says which unit of the other.
+    """A text, its translation, and the alignment of their units.
 
-    Units are words, marks, and the morphemes of numbers: written one after the other, they are the
-    text without its spaces. Every unit has a link, but for some of the function words.
+    Units are words, punctuation, and the morphemes of numbers. Joined, they are the text without
+    its spaces. Every unit has a link, except some of the function words.
     """
 
     source: str
@@ -58,10 +60,10 @@ class Item:
     source_units: tuple[str, ...]
     target_units: tuple[str, ...]
     alignment: tuple[tuple[int, int], ...]
-    """Pairs of places in the units, source before target, in order."""
+    """Pairs of positions in the units, source before target, sorted."""
 
     def reversed(self) -> Item:
-        """Give the item for the other direction."""
+        """Return the item for the other direction."""
         return Item(
             source=self.target,
             target=self.source,
@@ -71,106 +73,108 @@ class Item:
         )
 
 
-def items(seed: int, count: int, part: Part, reverse: bool = False) -> Iterator[Item]:
-    """Give `count` different items of a part, from English to German unless reversed.
+def items(seed: int, count: int, split: Split, reverse: bool = False) -> Iterator[Item]:
+    """Return `count` different items of a split, from English to German unless `reverse`.
 
-    The parts share no source and no target, whatever the seeds. Every kind of the grammar is as
-    likely as every other, and every rule of a kind, until it is used up.
+    The splits share no source and no target, whatever the seeds. All kinds of the grammar are
+    equally likely, and so are all rules of a kind, until a rule is exhausted.
     """
-    if part not in get_args(Part):
-        raise DataError(f"the demo corpus has no part {part!r}: {suggest(part, get_args(Part))}")
+    if split not in get_args(Split):
+        raise DataError(
+            f"the demo corpus has no split {split!r}: {suggest(split, get_args(Split))}"
+        )
     if count < 0:
-        raise DataError(f"the demo corpus cannot give {count} items: ask for none or more")
-    return _items(seed, count, part, reverse)
+        raise DataError(f"found {count} items of the demo corpus, expected 0 or more")
+    return _items(seed, count, split, reverse)
 
 
-def _items(seed: int, count: int, part: Part, reverse: bool) -> Iterator[Item]:
-    # Text, because Random takes -1 for 1; and only `random()` is used, because no other method
-    # is promised to give the same in the next version of Python.
-    chance = random.Random(str(seed))  # noqa: S311  (nothing secret)
-    found = 0
+def _items(seed: int, count: int, split: Split, reverse: bool) -> Iterator[Item]:
+    # The seed is text, because Random treats -1 like 1. Only `random()` is used, because Python
+    # does not guarantee the results of other methods for later versions.
+    rng = random.Random(str(seed))  # noqa: S311  (nothing secret)
+    generated = 0
     kinds = [
-        mixed([members(phrases, part, chance) for phrases in rules], chance)
+        mixed([members(phrases, split, rng) for phrases in rules], rng)
         for rules in GRAMMAR.values()
     ]
-    for pair in islice(mixed(kinds, chance), count):
-        found += 1
+    for pair in islice(mixed(kinds, rng), count):
+        generated += 1
         yield pair.item().reversed() if reverse else pair.item()
-    if found < count:
+    if generated < count:
         raise DataError(
-            f"the demo corpus has {found} different {part} items, not {count}: ask for fewer"
+            f"the demo corpus has {generated} different {split} items, not {count}: request fewer"
         )
 
 
 def sizes() -> dict[str, int]:
-    """Count the pairs of every kind, all parts together: 8 in 10 are for training."""
+    """Count the pairs of every kind in all splits together: 8 in 10 are for training."""
     return {kind: sum(phrases.size for phrases in rules) for kind, rules in GRAMMAR.items()}
 
 
-def write(folder: Path, seed: int, counts: Mapping[Part, int]) -> None:
-    """Write `train.en`, `train.de` and so on: line by line, all of the parts asked for or none."""
+def write(folder: Path, seed: int, counts: Mapping[Split, int]) -> None:
+    """Write `train.en`, `train.de` and so on, line by line: all requested splits or none."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".demo-", dir=folder) as unfinished:
-        for part, count in counts.items():
-            english, german = (Path(unfinished, f"{part}.{language}") for language in ("en", "de"))
+        for split, count in counts.items():
+            english, german = (Path(unfinished, f"{split}.{language}") for language in ("en", "de"))
             with (
                 english.open("w", encoding="utf-8", newline="\n") as sources,
                 german.open("w", encoding="utf-8", newline="\n") as targets,
             ):
-                for item in items(seed, count, part):
+                for item in items(seed, count, split):
                     sources.write(f"{item.source}\n")
                     targets.write(f"{item.target}\n")
         for file in sorted(Path(unfinished).iterdir()):
             file.replace(folder / file.name)
 
 
-# How are items drawn?
+# Sampling of items
 
 
-def mixed(streams: list[Iterator[Pair]], chance: random.Random) -> Iterator[Pair]:
-    """Take from one stream or another, each as likely, until all have ended."""
+def mixed(streams: list[Iterator[Pair]], rng: random.Random) -> Iterator[Pair]:
+    """Yield pairs from streams chosen at random, with equal probability, until all have ended."""
     while streams:
-        place = int(chance.random() * len(streams))
-        pair = next(streams[place], None)
+        index = int(rng.random() * len(streams))
+        pair = next(streams[index], None)
         if pair is None:
-            del streams[place]
+            del streams[index]
         else:
             yield pair
 
 
-def members(phrases: Phrases, part: Part, chance: random.Random) -> Iterator[Pair]:
-    """Give the pairs that belong to a part, each once, in an order of chance.
+def members(phrases: Phrases, split: Split, rng: random.Random) -> Iterator[Pair]:
+    """Yield the pairs of a split once each, in random order.
 
-    A shuffle that remembers only the places it has touched: a million pairs cost nothing until
-    they are asked for.
+    The shuffle stores only the positions that it has changed, so a million pairs cost nothing
+    until they are requested.
     """
     moved: dict[int, int] = {}
     for last in reversed(range(phrases.size)):
-        place = int(chance.random() * (last + 1))
-        pair = phrases.at(moved.get(place, place))
-        moved[place] = moved.pop(last, last)
-        if part_of(pair) == part:
+        index = int(rng.random() * (last + 1))
+        pair = phrases.at(moved.get(index, index))
+        moved[index] = moved.pop(last, last)
+        if split_of(pair) == split:
             yield pair
 
 
-def part_of(pair: Pair) -> Part:
-    """Say where a pair belongs: a tenth to each of development and test.
+def split_of(pair: Pair) -> Split:
+    """Return the split of a pair: one tenth is validation, one tenth is test.
 
-    It follows from the German text alone. Equal targets meet in one part; so do equal sources,
+    It depends only on the German text. Equal targets are in one split, and so are equal sources,
     because a source has one target.
     """
     digest = blake2b(pair.german.encode(), digest_size=4).digest()
-    lot = int.from_bytes(digest, "big") % 10
-    return "test" if lot == 0 else "development" if lot == 1 else "train"
+    bucket = int.from_bytes(digest, "big") % 10
+    return "test" if bucket == 0 else "validation" if bucket == 1 else "train"
 
 
-# How does a rule write two languages at once?
+# The synchronous grammar
 
 
 class Pair:
-    """A rule, and the pairs that fill its places.
+    """A rule and the pairs that fill its slots.
 
-    Texts are made at once; units and links only for the pairs that somebody gets to see.
+    The texts are generated immediately; units and links only for the pairs that are used.
     """
 
     __slots__ = ("english", "german", "rule", "slots")
@@ -178,19 +182,21 @@ class Pair:
     def __init__(self, english: str, german: str, **slots: Pair) -> None:
         self.rule = (english, german)
         self.slots = slots
-        self.english: str = wording(english).format_map({n: slots[n].english for n in slots})
-        self.german: str = wording(german).format_map({n: slots[n].german for n in slots})
+        english_texts = {name: pair.english for name, pair in slots.items()}
+        german_texts = {name: pair.german for name, pair in slots.items()}
+        self.english: str = template(english).format_map(english_texts)
+        self.german: str = template(german).format_map(german_texts)
 
     def item(self) -> Item:
-        """Link all units of one number with each other, and move the links of slots along."""
+        """Link all units with the same number, and shift the links inside the slots."""
         inner = {name: pair.item() for name, pair in self.slots.items()}
-        left = lay(self.rule[0], {name: item.source_units for name, item in inner.items()})
-        right = lay(self.rule[1], {name: item.target_units for name, item in inner.items()})
-        assert left.places.keys() == right.places.keys(), f"a rule with loose ends: {self.rule}"
+        left = fill(self.rule[0], {name: item.source_units for name, item in inner.items()})
+        right = fill(self.rule[1], {name: item.target_units for name, item in inner.items()})
+        assert left.positions.keys() == right.positions.keys(), f"unlinked: {self.rule}"
         links = [
             (first + i, second + j)
-            for name in left.places
-            for first, second in product(left.places[name], right.places[name])
+            for name in left.positions
+            for first, second in product(left.positions[name], right.positions[name])
             for i, j in (inner[name].alignment if name in inner else ((0, 0),))
         ]
         return Item(self.english, self.german, (*left.units,), (*right.units,), (*sorted(links),))
@@ -200,14 +206,14 @@ class Side(NamedTuple):
     """One side of a pair."""
 
     units: list[str]
-    places: dict[str, list[int]]
-    """Where the numbers and slots of its rule stand among the units."""
+    positions: dict[str, list[int]]
+    """The positions of the rule's numbers and slots among the units."""
 
 
 class Symbol(NamedTuple):
-    """A place in a rule: a slot or a unit, maybe tied to what is before it, maybe numbered."""
+    """A symbol of a rule: a slot or a unit, optionally joined to the left, optionally numbered."""
 
-    tie: str
+    joined: str
     slot: str
     unit: str
     number: str
@@ -216,29 +222,29 @@ class Symbol(NamedTuple):
 SYMBOL = re.compile(r"(·?)(?:<(\w+)>|(.+?)([⁰¹²³⁴⁵⁶⁷⁸⁹]?))")
 
 
-@cache  # rules and words: a few thousand
+@cache  # a few thousand rules and words
 def symbols(side: str) -> list[Symbol]:
-    """Read one side of a rule."""
+    """Parse one side of a rule."""
     matches = (SYMBOL.fullmatch(symbol) for symbol in side.split())
     return [Symbol(*match.groups(default="")) for match in matches if match]
 
 
 @cache
-def wording(side: str) -> str:
-    """Give one side of a rule in normal orthography, with its slots in braces."""
-    plain = (symbol.tie + (symbol.unit or f"{{{symbol.slot}}}") for symbol in symbols(side))
-    return " ".join(plain).replace(" ·", "")
+def template(side: str) -> str:
+    """Return one side of a rule in normal orthography, with its slots in braces."""
+    words = (symbol.joined + (symbol.unit or f"{{{symbol.slot}}}") for symbol in symbols(side))
+    return " ".join(words).replace(" ·", "")
 
 
-def lay(side: str, slots: Mapping[str, tuple[str, ...]]) -> Side:
-    """Give one side of a rule in units, with its slots filled."""
+def fill(side: str, slots: Mapping[str, tuple[str, ...]]) -> Side:
+    """Return one side of a rule as units, with its slots filled."""
     units: list[str] = []
-    places: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for _, slot, unit, number in symbols(side):
         if slot or number:
-            places.setdefault(slot or number, []).append(len(units))
+            positions.setdefault(slot or number, []).append(len(units))
         units += slots[slot] if slot else (unit,)
-    return Side(units, places)
+    return Side(units, positions)
 
 
 def word(english: str, german: str) -> Pair:
@@ -246,21 +252,21 @@ def word(english: str, german: str) -> Pair:
     return Pair(f"{english}¹", f"{german}¹")
 
 
-def words(both: str) -> list[Pair]:
-    """Read pairs of words, as `Monday/Montag Tuesday/Dienstag`."""
-    return [word(*entry.split("/")) for entry in both.split()]
+def words(entries: str) -> list[Pair]:
+    """Parse pairs of words, such as `Monday/Montag Tuesday/Dienstag`."""
+    return [word(*entry.split("/")) for entry in entries.split()]
 
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """A finite set of pairs, numbered from 0, that are made when they are asked for."""
+    """A finite set of pairs, numbered from 0, that are generated on request."""
 
     size: int
     at: Callable[[int], Pair]
 
 
 def over(values: Sequence[Value], make: Callable[[Value], Pair]) -> Phrases:
-    """Make one pair of each value; those of a small set are made once."""
+    """Make one pair of each value; the pairs of a small set are cached."""
 
     def at(index: int) -> Pair:
         return make(values[index])
@@ -269,12 +275,12 @@ def over(values: Sequence[Value], make: Callable[[Value], Pair]) -> Phrases:
 
 
 def one_of(pairs: Sequence[Pair]) -> Phrases:
-    """Take the pairs of a list."""
+    """Make a set from a list of pairs."""
     return Phrases(len(pairs), pairs.__getitem__)
 
 
 def either(*choices: Phrases) -> Phrases:
-    """Join sets that have nothing in common."""
+    """Join sets that have no pair in common."""
     ends = list(accumulate(phrases.size for phrases in choices))
 
     def at(index: int) -> Pair:
@@ -285,7 +291,7 @@ def either(*choices: Phrases) -> Phrases:
 
 
 def rule(english: str, german: str, **slots: Phrases) -> Phrases:
-    """Fill a rule in every possible way."""
+    """Fill the slots of a rule with every combination of pairs."""
     size = 1
     for phrases in slots.values():
         size *= phrases.size
@@ -301,7 +307,7 @@ def rule(english: str, german: str, **slots: Phrases) -> Phrases:
 
 
 def sentence(english: str, german: str, **slots: Phrases) -> Phrases:
-    """Fill a rule that ends with a full stop."""
+    """Fill the slots of a rule and add a full stop."""
     return rule(f"{english} ·.⁰", f"{german} ·.⁰", **slots)
 
 
@@ -309,7 +315,7 @@ def sentence(english: str, german: str, **slots: Phrases) -> Phrases:
 
 
 def numbered(numbers: Iterable[int], words: str) -> dict[int, str]:
-    """Give words their numbers."""
+    """Map numbers to words."""
     return dict(zip(numbers, words.split(), strict=True))
 
 
@@ -327,21 +333,21 @@ GERMAN = numbered(
 )
 ENGLISH_ORDINALS = numbered((1, 2, 3, 5, 8, 9, 12), "first second third fifth eighth ninth twelfth")
 GERMAN_ORDINALS = numbered((1, 3, 7, 8), "erst dritt siebt acht")
-"""Those that no rule makes."""
+"""Irregular forms."""
 
 
-@lru_cache(maxsize=4096)  # two forms of every number below 1000, which the others are made of
+@lru_cache(maxsize=4096)  # two forms of every number below 1000, the parts of all others
 def cardinal(number: int, one: str = "eins") -> Pair:
-    """Say a number below a million; `one` is how 1, 101, 1001 end: eins, or ein before a noun."""
+    """Spell out a number below a million; `one` is the form of a final 1: eins, or ein."""
     for scale, english, german in ((1000, "thousand", "tausend"), (100, "hundred", "hundert")):
         count, rest = divmod(number, scale)
         if count:
             head = Pair(f"<count> {english}¹", f"<count> ·{german}¹", count=cardinal(count, "ein"))
             if not rest:
                 return head
-            joint = "and " if rest < 100 else ""
+            conjunction = "and " if rest < 100 else ""
             tail = cardinal(rest, one)
-            return Pair(f"<head> {joint}<tail>", "<head> ·<tail>", head=head, tail=tail)
+            return Pair(f"<head> {conjunction}<tail>", "<head> ·<tail>", head=head, tail=tail)
     if number == 1:
         return word(ENGLISH[1], one)
     if number in ENGLISH:
@@ -355,9 +361,9 @@ def cardinal(number: int, one: str = "eins") -> Pair:
     )
 
 
-@lru_cache(maxsize=1024)  # all there are
+@lru_cache(maxsize=1024)  # all of them
 def ordinal(number: int, ending: str) -> Pair:
-    """Say which one, from the first to the ninety-ninth: dritte, dritten or dritter."""
+    """Spell out an ordinal number below 100: dritte, dritten or dritter."""
     ones = number % 10
     if number < 20:
         english = ENGLISH_ORDINALS.get(number, f"{ENGLISH[number]}th")
@@ -371,9 +377,9 @@ def ordinal(number: int, ending: str) -> Pair:
     )
 
 
-@lru_cache(maxsize=1024)  # all there are
+@lru_cache(maxsize=1024)  # all of them
 def year(number: int) -> Pair:
-    """Say a year from 1100 to 2099; from 2000 on, years are said as numbers are."""
+    """Spell out a year from 1100 to 2099; from 2000 on, years are ordinary numbers."""
     century, rest = divmod(number, 100)
     if century >= 20:
         return cardinal(number)
@@ -385,7 +391,7 @@ def year(number: int) -> Pair:
 
 
 def digits(number: int) -> Pair:
-    """Write a number as both languages do."""
+    """Write a number in digits, the same in both languages."""
     return word(str(number), str(number))
 
 
@@ -401,40 +407,40 @@ WEEKDAYS = words(
 )
 
 
-@lru_cache(maxsize=1024)  # all there are
+@lru_cache(maxsize=1024)  # all of them
 def day_and_month(day: int, month: int, ending: str) -> Pair:
-    """Say a day without its article: third of May, dritte Mai."""
+    """Spell out a day without its article: third of May, dritte Mai."""
     number = ordinal(day, ending)
     return Pair("<day> of <month>", "<day> <month>", day=number, month=MONTHS[month - 1])
 
 
-def date_with_year(day: date, ending: str, say: Callable[[int], Pair]) -> Pair:
-    """Say a date without its article, its year as `say` says it."""
+def date_with_year(day: date, ending: str, year_pair: Callable[[int], Pair]) -> Pair:
+    """Spell out a date without its article; `year_pair` makes the year (words or digits)."""
     start = day_and_month(day.day, day.month, ending)
-    return Pair("<day> ·, <year>", "<day> <year>", day=start, year=say(day.year))
+    return Pair("<day> ·, <year>", "<day> <year>", day=start, year=year_pair(day.year))
 
 
-def date_with_weekday(day: date, ending: str, say: Callable[[int], Pair]) -> Pair:
-    """Say a date with the weekday that it truly has."""
-    weekday, rest = WEEKDAYS[day.weekday()], date_with_year(day, ending, say)
+def date_with_weekday(day: date, ending: str, year_pair: Callable[[int], Pair]) -> Pair:
+    """Spell out a date with its correct weekday."""
+    weekday, rest = WEEKDAYS[day.weekday()], date_with_year(day, ending, year_pair)
     return Pair(
         "<weekday> ·,¹ the² <date>", "<weekday> ·,¹ der² <date>", weekday=weekday, date=rest
     )
 
 
 def calendar(first: int, last: int, make: Callable[[date], Pair]) -> Phrases:
-    """Make a pair of every day of the years."""
+    """Make a pair of every day from the first year to the last."""
     days = range(date(first, 1, 1).toordinal(), date(last, 12, 31).toordinal() + 1)
     return over(days, lambda number: make(date.fromordinal(number)))
 
 
 def days(ending: str) -> Phrases:
-    """Give every day of a leap year, without the year."""
+    """Return every day of a leap year, without the year."""
     return calendar(2000, 2000, lambda day: day_and_month(day.day, day.month, ending))
 
 
 def dates(make: Callable[[date, str, Callable[[int], Pair]], Pair], ending: str) -> Phrases:
-    """Give every day of 266 years, the year in words and in digits: long enough ago to be born."""
+    """Return every day of 266 years, with the year in words and in digits."""
     return either(
         calendar(1760, 2025, lambda day: make(day, ending, year)),
         calendar(1760, 2025, lambda day: make(day, ending, digits)),
@@ -445,27 +451,27 @@ def dates(make: Callable[[date, str, Callable[[int], Pair]], Pair], ending: str)
 
 
 def clock(minutes: int) -> Pair:
-    """Say the time so many minutes after twelve."""
+    """Spell out the time this number of minutes after twelve."""
     hour, minute = minutes // 60 % 12 or 12, minutes % 60
     if minute == 0:
         return Pair("<hour> o'clock¹", "<hour> Uhr¹", hour=cardinal(hour, "ein"))
-    coming = hour % 12 + 1
-    now, then = cardinal(hour), cardinal(coming)
-    # Around the half hour, German names the hour that is coming, whatever English does.
-    half_way = word(ENGLISH[hour], GERMAN[coming])
+    next_hour = hour % 12 + 1
+    this, following = cardinal(hour), cardinal(next_hour)
+    # Around the half hour, German names the next hour, and English does so only after it.
+    half_hour = word(ENGLISH[hour], GERMAN[next_hour])
     if minute == 30:
-        return Pair("half¹ past¹ <hour>", "halb¹ <hour>", hour=half_way)
+        return Pair("half¹ past¹ <hour>", "halb¹ <hour>", hour=half_hour)
     if minute == 25:
-        return Pair("twenty¹ ·-¹ ·five² past³ <hour>", "fünf² vor³ halb¹ <hour>", hour=half_way)
+        return Pair("twenty¹ ·-¹ ·five² past³ <hour>", "fünf² vor³ halb¹ <hour>", hour=half_hour)
     if minute == 35:
-        return Pair("twenty¹ ·-¹ ·five² to³ <hour>", "fünf² nach³ halb¹ <hour>", hour=then)
+        return Pair("twenty¹ ·-¹ ·five² to³ <hour>", "fünf² nach³ halb¹ <hour>", hour=following)
     if minute < 30:
-        return Pair("<span> past¹ <hour>", "<span> nach¹ <hour>", span=span(minute), hour=now)
-    return Pair("<span> to¹ <hour>", "<span> vor¹ <hour>", span=span(60 - minute), hour=then)
+        return Pair("<span> past¹ <hour>", "<span> nach¹ <hour>", span=span(minute), hour=this)
+    return Pair("<span> to¹ <hour>", "<span> vor¹ <hour>", span=span(60 - minute), hour=following)
 
 
 def span(minutes: int) -> Pair:
-    """Say how far it is from the hour."""
+    """Spell out the distance from the hour."""
     if minutes == 15:
         return Pair("a quarter¹", "Viertel¹")
     if minutes == 1:
@@ -476,7 +482,7 @@ def span(minutes: int) -> Pair:
 
 
 def times_of_day(hours: range, english: str, german: str) -> Phrases:
-    """Give every fifth minute of some hours, with the part of the day that they are in."""
+    """Return every fifth minute of some hours, with their time of day."""
     times = over(range(60 * hours.start, 60 * hours.stop, 5), clock)
     return rule(f"<time> {english}", f"<time> {german}", time=times)
 
@@ -488,19 +494,19 @@ TIMES_OF_DAY = either(
     times_of_day(range(18, 23), "in the evening¹", "abends¹"),
     times_of_day(range(23, 25), "at night¹", "nachts¹"),
 )
-"""Only the hours of which nobody doubts what to call them, in either language."""
+"""Only the hours whose time of day is unambiguous in both languages."""
 TIMES = either(ROUND_TIMES, TIMES_OF_DAY)
 
 
-# Prices, and things that can be bought and counted
+# Prices and countable things
 
 NOMINATIVE = {"der": ("der", "ein"), "die": ("die", "eine"), "das": ("das", "ein")}
 ACCUSATIVE = NOMINATIVE | {"der": ("den", "einen")}
-"""The article, and the word for one, by gender."""
+"""The definite article and the word for one, by gender."""
 
 
 def price(cents: int, case: Mapping[str, tuple[str, str]] = NOMINATIVE) -> Pair:
-    """Say a price below a hundred euros; Euro and Cent are masculine."""
+    """Spell out a price below a hundred euros; Euro and Cent are masculine."""
     (whole, rest), (_, one) = divmod(cents, 100), case["der"]
     euro, cent = "euro" if whole == 1 else "euros", "cent" if rest == 1 else "cents"
     if not whole:
@@ -512,7 +518,7 @@ def price(cents: int, case: Mapping[str, tuple[str, str]] = NOMINATIVE) -> Pair:
 
 
 def count_of(number: int, noun: str, case: Mapping[str, tuple[str, str]]) -> Pair:
-    """Count things, given as `chair/der/Stuhl/Stühle`."""
+    """Spell out a number of things; the noun is given as `chair/der/Stuhl/Stühle`."""
     english, gender, german, plural = noun.split("/")
     if number == 1:
         return Pair(f"one¹ {english}²", f"{case[gender][1]}¹ {german}²")
@@ -520,7 +526,7 @@ def count_of(number: int, noun: str, case: Mapping[str, tuple[str, str]]) -> Pai
 
 
 def nouns(entries: str, case: Mapping[str, tuple[str, str]], first: bool = False) -> Phrases:
-    """Give nouns with their articles; `first` in a sentence, they have a capital."""
+    """Return nouns with their articles; `first` = at the beginning of a sentence."""
 
     def noun(entry: str) -> Pair:
         english, gender, german, *_ = entry.split("/")
@@ -533,9 +539,9 @@ def nouns(entries: str, case: Mapping[str, tuple[str, str]], first: bool = False
 
 
 def counts(case: Mapping[str, tuple[str, str]]) -> Phrases:
-    """Count all things up to a hundred."""
-    cases = [(number, noun) for number in range(1, 101) for noun in THINGS.split()]
-    return over(cases, lambda counted: count_of(*counted, case))
+    """Return every thing in every number up to a hundred."""
+    combinations = [(number, noun) for number in range(1, 101) for noun in THINGS.split()]
+    return over(combinations, lambda combination: count_of(*combination, case))
 
 
 VEHICLES = "train/der/Zug bus/der/Bus ferry/die/Fähre ship/das/Schiff tram/die/Straßenbahn"
@@ -548,14 +554,14 @@ THINGS = (
 )
 
 
-# The whole
+# The grammar
 
 MONTH, WEEKDAY = one_of(MONTHS), one_of(WEEKDAYS)
 CITY = one_of(words("Berlin/Berlin Vienna/Wien Munich/München Cologne/Köln Rome/Rom Zurich/Zürich"))
 PERSON = one_of(words("She/Sie He/Er Anna/Anna Peter/Peter Maria/Maria Paul/Paul"))
 YEAR_IN_WORDS, YEAR_IN_DIGITS = over(range(1100, 2100), year), over(range(1100, 2100), digits)
 PRICE = over(range(1, 10_000), lambda cents: price(cents, ACCUSATIVE))
-# Without a year, any day may be a Monday.
+# Without a year, any weekday is possible.
 DAY_WITH_WEEKDAY = rule(
     "<weekday> ·,¹ the² <day>", "<weekday> ·,¹ dem² <day>", weekday=WEEKDAY, day=days("en")
 )
@@ -568,7 +574,7 @@ GRAMMAR: dict[str, tuple[Phrases, ...]] = {
         over(range(10_000, 1_000_000), cardinal),
     ),
     "years": (
-        over(range(1100, 2000), year),  # from 2000 on, they are numbers already
+        over(range(1100, 2000), year),  # from 2000 on, years are in the numbers already
         rule("in¹ <year>", "im¹ Jahr <year>", year=YEAR_IN_WORDS),
         rule("in¹ <year>", "im¹ Jahr <year>", year=YEAR_IN_DIGITS),
         rule("in¹ <month> <year>", "im¹ <month> <year>", month=MONTH, year=YEAR_IN_DIGITS),
@@ -737,4 +743,4 @@ GRAMMAR: dict[str, tuple[Phrases, ...]] = {
         ),
     ),
 }
-"""The rules of every kind. No two of them make the same text, in either language."""
+"""The rules of every kind. No two rules generate the same text in either language."""

@@ -1,12 +1,14 @@
-"""How are bytes read from a file, compressed or not, and cut into lines?
+"""Reads bytes and lines from a corpus file, compressed or not.
 
-The ending says how a file is packed: `.gz`, `.bz2`, `.xz`, `.zst`, else not at all; several packed
-streams one after the other are one file. Everything streams in blocks, whatever the file holds.
+The extension names the compression: `.gz`, `.bz2`, `.xz`, `.zst`, otherwise none. Several
+compressed streams one after the other are one file. Everything is streamed in blocks, whatever the
+size of the file.
 
-A line ends at a line feed and nowhere else, for `str.splitlines` would also cut at U+2028, U+0085,
-the form feed and a lone return, and shift every line after it. One return before the line feed is
-not part of the text, nor is a byte order mark before the first line. A line that is no text, or
-is too long to be one, is a `Reject`; the lines after it are read as if nothing had been.
+A line ends at a line feed and nowhere else. `str.splitlines` would also split at U+2028, U+0085,
+the form feed and a lone carriage return, and would shift every line after it. One carriage return
+before the line feed is not part of the text, and neither is a byte order mark before the first
+line. A line that is not valid text, or is too long, becomes a `Reject`. The lines after it are
+read normally.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import gzip
 import lzma
 import os
 import re
+import shlex
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,23 +27,23 @@ from typing import BinaryIO, cast
 from dragoman.corpus.row import Reject
 from dragoman.errors import DataError, MissingExtraError
 
-BLOCK = 256 * 1024
-"""Bytes that are read at once."""
-LONGEST = 1024 * 1024
-"""Bytes of the longest line that is taken for text."""
+BLOCK_BYTES = 256 * 1024
+"""The number of bytes that are read at once."""
+MAX_LINE_BYTES = 1024 * 1024
+"""A longer line is rejected."""
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
-"""Endings that say how a file is packed and nothing about its format."""
+"""Extensions that name the compression of a file and not its format."""
 
 NOT_UTF8 = "not UTF-8"
 NUL = "NUL character"
 TOO_LONG = "line too long"
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half a character: no UTF-8 can hold it, though Python and JSON can."""
+"""Half of a character: Python and JSON can contain it, UTF-8 cannot."""
 
 _TOOLS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
-# UTF-32 first: its little-endian mark begins with that of UTF-16.
-_MARKS = {
+# UTF-32 first: its little-endian mark begins with the mark of UTF-16.
+_BYTE_ORDER_MARKS = {
     b"\xff\xfe\x00\x00": "UTF-32",
     b"\x00\x00\xfe\xff": "UTF-32",
     b"\xff\xfe": "UTF-16",
@@ -50,83 +53,87 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 
 
 class DamagedError(DataError):
-    """A file that could be opened, and read only up to some point."""
+    """A file that could be opened, but only be read up to some position."""
 
 
 def check_files(paths: Sequence[Path], count: int) -> None:
     """Raise if these are not `count` files that exist."""
     if len(paths) != count:
         names = ", ".join(map(str, paths)) or "none"
-        raise DataError(f"this format needs {count} file(s) for a corpus, found {names}")
+        files = "1 file" if count == 1 else f"{count} files"
+        raise DataError(f"this format needs {files} for a corpus, found {names}")
     for path in paths:
         check_name(path)
         if not path.exists():
             raise DataError(
-                f"no file {path}.\nTo see what is there, type: ls {path.parent}\n"
-                f"Paths in a recipe start from the folder of the recipe"
+                f"there is no file {path}.\n"
+                f"To list the files of that folder, type: ls {shlex.quote(str(path.parent))}"
             )
         if not path.is_file():
             raise DataError(f"{path} is a folder or a device, expected a file")
 
 
 def check_name(path: Path) -> None:
-    """Raise if the name of a file is no text, for it could not be written down."""
+    """Raise if the name of a file is not valid Unicode, because no recipe could contain it."""
     if LONE_SURROGATE.search(str(path)):
         raise DataError(
-            f"the name {os.fsencode(path)!r} is not UTF-8, as a name in a recipe must be; "
-            "rename it, with ? for what cannot be typed, as: mv caf?.en cafe.en"
+            f"the file name {os.fsencode(path)!r} is not UTF-8, expected a name that a recipe can "
+            "contain.\nRename it, with ? for each character that you cannot type: "
+            "mv caf?.en cafe.en"
         )
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:
-    """Give the unpacked bytes of a file, `BLOCK` at a time; all but the last are full."""
+    """Yield the decompressed bytes of a file, `BLOCK_BYTES` at a time; only the last is shorter."""
     check_files([path], 1)
     try:
         with _open(path) as stream:
-            while block := stream.read(BLOCK):
+            while block := stream.read(BLOCK_BYTES):
                 yield block
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise DamagedError(_damage(path, error)) from error
 
 
 def read_lines(
-    path: Path, longest: int = LONGEST, *, escape: bool = False
+    path: Path, max_bytes: int = MAX_LINE_BYTES, *, escape: bool = False
 ) -> Iterator[tuple[int, str | Reject]]:
-    """Give every line with its number, counted from 1, or the reject that stands for it.
+    """Yield every line with its number, counted from 1, or the reject that replaces it.
 
-    `escape` is for formats whose rows span lines, and who must see a bad line to know where a row
-    ends: bytes that are not UTF-8 come as lone surrogates (`surrogateescape`), NUL as it is.
+    `escape` is for formats whose rows span lines: they need a bad line to find the end of its row.
+    Bytes that are not UTF-8 become lone surrogates (`surrogateescape`), and NUL is kept.
     """
     number = 1
     try:
-        for piece in _whole_lines(path, longest):
+        for piece in _whole_lines(path, max_bytes):
             if piece is None:
                 yield number, Reject(number, TOO_LONG)
                 number += 1
                 continue
-            lines = _decode(piece, number, longest, escape=escape)
+            lines = _decode(piece, number, max_bytes, escape=escape)
             yield from enumerate(lines, number)
             number += len(lines)
     except DamagedError as error:
-        last = f"the last line that could be read is {number - 1:,}" if number > 1 else "no line"
-        raise DamagedError(f"{error}\nRead so far: {last}.") from error
+        last = (
+            f"the last line that was read is {number - 1:,}" if number > 1 else "no line was read"
+        )
+        raise DamagedError(f"{error}\nUp to the damage, {last}.") from error
 
 
 def _open(path: Path) -> BinaryIO:
-    ending = path.suffix.lower()
-    if ending == ".gz":
+    extension = path.suffix.lower()
+    if extension == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
-    if ending == ".bz2":
+    if extension == ".bz2":
         return cast(BinaryIO, bz2.open(path, "rb"))
-    if ending == ".xz":
+    if extension == ".xz":
         return cast(BinaryIO, lzma.open(path, "rb"))
-    if ending == ".zst":
+    if extension == ".zst":
         return _open_zstandard(path)
     return path.open("rb")
 
 
 def _open_zstandard(path: Path) -> BinaryIO:
-    # Arrow, and not the package zstandard: that one ends a file which was cut off without a word.
+    # Arrow and not the package zstandard, which reads a truncated file without an error.
     try:
         import pyarrow  # noqa: PLC0415  (plain text must be readable without it)
     except ImportError:
@@ -139,15 +146,15 @@ def _damage(path: Path, error: BaseException) -> str:
     if tool is None or isinstance(error, PermissionError):
         return f"{path} cannot be read: {error}"
     return (
-        f"{path} is damaged, or is not what its ending says: {error}.\n"
-        f"Fetch or pack it again; to check it, type: {tool} -t {path}"
+        f"{path} is damaged, or its extension does not match its content: {error}.\n"
+        f"Download or compress it again; to check it, type: {tool} -t {shlex.quote(str(path))}"
     )
 
 
-def _whole_lines(path: Path, longest: int) -> Iterator[bytes | None]:
-    """Give pieces of whole lines without their last line feed, and None for a line too long."""
+def _whole_lines(path: Path, max_bytes: int) -> Iterator[bytes | None]:
+    """Yield pieces of whole lines without their last line feed, and None for a line too long."""
     rest = b""
-    is_skipping = False  # Inside a line too long: what was read of it is forgotten already.
+    is_skipping = False  # Inside a line that is too long; its beginning was discarded.
     for block in _without_mark(path):
         begin = 0
         if is_skipping:
@@ -161,7 +168,7 @@ def _whole_lines(path: Path, longest: int) -> Iterator[bytes | None]:
             yield rest + block[begin:end]
             rest, begin = b"", end + 1
         rest += block[begin:]
-        if len(rest) > longest:
+        if len(rest) > max_bytes:
             rest, is_skipping = b"", True
     if is_skipping:
         yield None
@@ -170,23 +177,27 @@ def _whole_lines(path: Path, longest: int) -> Iterator[bytes | None]:
 
 
 def _without_mark(path: Path) -> Iterator[bytes]:
+    """Yield the blocks of a file without a UTF-8 byte order mark; raise at any other mark."""
     blocks = read_blocks(path)
     first = next(blocks, b"")
-    for mark, encoding in _MARKS.items():
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
         if first.startswith(mark):
             tool = _TOOLS.get(path.suffix.lower())
-            unpack = f"{tool} -dc {path} | " if tool else ""
+            name = shlex.quote(str(path))
+            convert = f"iconv -f {encoding} -t UTF-8"
+            command = f"{tool} -dc {name} | {convert}" if tool else f"{convert} {name}"
             raise DataError(
-                f"{path} is written in {encoding}, expected UTF-8.\n"
-                f"Type: {unpack}iconv -f {encoding} -t UTF-8{'' if tool else f' {path}'} > new-file"
+                f"{path} is encoded in {encoding}, expected UTF-8.\nType: {command} > new-file"
             )
     yield first.removeprefix(_UTF8_MARK)
     yield from blocks
 
 
-def _decode(piece: bytes, first: int, longest: int, *, escape: bool) -> Sequence[str | Reject]:
-    """Decode lines all at once, and one by one where something is wrong with one of them."""
-    if len(piece) <= longest or max(map(len, piece.split(b"\n"))) <= longest:
+def _decode(
+    piece: bytes, first_line: int, max_bytes: int, *, escape: bool
+) -> Sequence[str | Reject]:
+    """Decode many lines at once, or one by one if one of them is not valid."""
+    if len(piece) <= max_bytes or max(map(len, piece.split(b"\n"))) <= max_bytes:
         try:
             text = piece.decode("utf-8", "surrogateescape" if escape else "strict")
         except UnicodeDecodeError:
@@ -197,13 +208,13 @@ def _decode(piece: bytes, first: int, longest: int, *, escape: bool) -> Sequence
                     text = text.replace("\r\n", "\n").removesuffix("\r")
                 return text.split("\n")
     return [
-        _decode_line(line, number, longest, escape=escape)
-        for number, line in enumerate(piece.split(b"\n"), first)
+        _decode_line(line, number, max_bytes, escape=escape)
+        for number, line in enumerate(piece.split(b"\n"), first_line)
     ]
 
 
-def _decode_line(line: bytes, number: int, longest: int, *, escape: bool) -> str | Reject:
-    if len(line) > longest:
+def _decode_line(line: bytes, number: int, max_bytes: int, *, escape: bool) -> str | Reject:
+    if len(line) > max_bytes:
         return Reject(number, TOO_LONG)
     try:
         text = line.decode("utf-8", "surrogateescape" if escape else "strict")

@@ -1,7 +1,7 @@
-"""Does a training pair repeat what the model will be tested on?
+"""Removes training pairs whose text is also in the validation or test set.
 
-Compared without case, punctuation and white space; a pair leaks when either side stands in a
-development or test set. The sets are small, so every worker holds their hashes.
+Texts are compared without case, punctuation and white space. A pair leaks if its source or its
+target is in one of these sets. The sets are small, so every worker keeps all their hashes.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from unicodedata import normalize
 
-from dragoman.corpus.cleaning import Pair, Step
-from dragoman.durable import new_file
+from dragoman.corpus.filter import Filter, Pair
+from dragoman.storage.files import atomic_write
 
 _HASH_BYTES = 12
-_TRIVIAL = 8
-"""So few letters and digits can be the same by chance: "Yes." is no leak."""
+_MIN_LETTERS = 8
+"""Shorter texts ("Yes.") occur everywhere and are not a leak."""
 
 
-class Leakage(Step):
-    """Drops what a declared test set already holds."""
+class Leakage(Filter):
+    """Drops pairs that a validation or test set contains."""
 
     def __init__(
         self, source: str, target: str, sources: frozenset[bytes], targets: frozenset[bytes]
@@ -30,32 +30,32 @@ class Leakage(Step):
         self.targets = targets
 
     def apply(self, pair: Pair) -> Pair | str:
-        """Look both sides up."""
-        if _mark(pair.source) in self.sources or _mark(pair.target) in self.targets:
+        """Drop the pair if one of its sides is in a held-out set."""
+        if _hash(pair.source) in self.sources or _hash(pair.target) in self.targets:
             return "in a test set"
         return pair
 
     @staticmethod
     def save(path: Path, pairs: Iterable[Pair]) -> None:
-        """Write the marks of these test pairs: one hash after the other, sources first."""
-        listed = list(pairs)
-        sides = [{_mark(text) for text in side} - {b""} for side in zip(*listed, strict=True)]
+        """Write the hashes of held-out pairs: their number of sources, all sources, all targets."""
+        sides = [{_hash(text) for text in side} - {b""} for side in zip(*pairs, strict=True)]
         sources, targets = sides or (set(), set())
-        with new_file(path) as temporary:
-            head = len(sources).to_bytes(8, "little")
-            temporary.write_bytes(head + b"".join(sorted(sources)) + b"".join(sorted(targets)))
+        with atomic_write(path) as temporary:
+            count = len(sources).to_bytes(8, "little")
+            temporary.write_bytes(count + b"".join(sorted(sources)) + b"".join(sorted(targets)))
 
     @classmethod
     def load(cls, path: Path, source: str, target: str) -> Leakage:
-        """Read them."""
+        """Read the hashes that `save` wrote."""
         data = path.read_bytes()
         count = int.from_bytes(data[:8], "little")
-        marks = [data[at : at + _HASH_BYTES] for at in range(8, len(data), _HASH_BYTES)]
-        return cls(source, target, frozenset(marks[:count]), frozenset(marks[count:]))
+        hashes = [data[start : start + _HASH_BYTES] for start in range(8, len(data), _HASH_BYTES)]
+        return cls(source, target, frozenset(hashes[:count]), frozenset(hashes[count:]))
 
 
-def _mark(text: str) -> bytes:
+def _hash(text: str) -> bytes:
+    """Hash the letters and digits of a text; return nothing if there are few of them."""
     letters = "".join(filter(str.isalnum, normalize("NFKC", text).casefold()))
-    if len(letters) < _TRIVIAL:
+    if len(letters) < _MIN_LETTERS:
         return b""
     return hashlib.blake2b(letters.encode(), digest_size=_HASH_BYTES).digest()

@@ -1,8 +1,8 @@
-"""What must a reader of parallel text be able to do?
+"""The interface of a corpus reader.
 
-One file in `format/` a format; its name is the format's name in a recipe. A reader streams: it
-holds a block of the file at most. A bad row is a `Reject` and reading goes on; a file that cannot
-be what it is said to be is a `DataError`.
+One file in `readers/` per format. The name of the file is the name of the format in a recipe. A
+reader streams: it keeps at most one block of the file in memory. A bad row becomes a `Reject`, and
+reading continues. A file that does not have the expected format raises a `DataError`.
 """
 
 from __future__ import annotations
@@ -15,22 +15,35 @@ from typing import ClassVar
 from dragoman.corpus.row import Reject, Row
 
 
-class Reader(ABC):
-    """Reads one corpus file, or two that belong together: `Reader(source, target)`.
+class CorpusReader(ABC):
+    """Reads one corpus file, or two files that belong together: `CorpusReader(source, target)`.
 
-    `source` and `target` are language codes (`en`, `de`, `zh-CN`); formats that hold several
-    languages choose by them.
+    `source` and `target` are language codes (`en`, `de`, `zh-CN`). Formats that contain several
+    languages use them to select the texts.
     """
 
-    files: ClassVar[int] = 1
-    """How many files make one corpus."""
-    endings: ClassVar[tuple[str, ...]] = ()
-    """File endings, without compression, by which the format is recognised: `.tsv`."""
+    file_count: ClassVar[int] = 1
+    """The number of files that make up one corpus."""
+    extensions: ClassVar[tuple[str, ...]] = ()
+    """The file extensions of this format, without compression: `.tsv`."""
 
     def __init__(self, source: str, target: str) -> None:
         self.source = source
         self.target = target
 
+    @classmethod
+    def languages_in(cls, paths: Sequence[Path]) -> tuple[str, ...]:
+        """Return the language codes that the files state: source, target, then others.
+
+        A code that is not stated is empty. Most formats state none.
+        """
+        return ()
+
+    @classmethod
+    def columns_in(cls, paths: Sequence[Path], delimiter: str = "") -> tuple[str, ...]:
+        """Return the names of the columns or fields, for formats that have them."""
+        return ()
+
     @abstractmethod
     def read(self, paths: Sequence[Path]) -> Iterator[Row | Reject]:
-        """Give every row of the files, in order, and a reject for every row that is none."""
+        """Yield every row of the files in order, and a reject for every row that is not valid."""

@@ -1,8 +1,8 @@
-"""What flows through the corpus?
+"""The two things that a corpus reader yields: rows and rejects.
 
-A row is one pair of texts with its number in the file it came from. What cannot be a row is a
-reject, with a reason short enough to be counted. Nothing else comes out of a reader, so that
-rows in = rows kept + rows dropped, by reason.
+A `Row` is one pair of texts with its number in the file. A `Reject` stands for a position in the
+file where no row could be read, with a short reason that can be counted. A reader yields nothing
+else, so that rows read = rows kept + rows dropped, by reason.
 """
 
 from __future__ import annotations
@@ -19,8 +19,13 @@ class Row(NamedTuple):
 
 
 class Reject(NamedTuple):
-    """A place in a file where no row could be read."""
+    """A position in a file where no row could be read."""
 
     number: int
     reason: str
-    """A few fixed words for counting, as `not UTF-8`; never the text itself."""
+    """A few fixed words, such as `not UTF-8`, so that rejects can be counted by reason. It never
+    contains text of the file."""
+
+
+NO_TRANSLATION = "no translation"
+"""The reason for an entry whose source exists but whose target is empty or marked as a draft."""

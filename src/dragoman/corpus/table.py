@@ -1,8 +1,8 @@
-"""How do rows lie in files between the stages?
+"""Reads and writes the Arrow files between the stages.
 
-As Arrow: a file is a sequence of record batches, compressed, each of which can be read alone. A
-file that is *scattered* has one batch for each bucket, so that a later task reads its bucket from
-every file and nothing else. Counts travel in the file's own metadata: one file, one move.
+A file is a sequence of compressed record batches, and each batch can be read alone. A *scattered*
+file has one batch for each bucket, so a later task reads its own bucket from every file and nothing
+else. The counts of a stage are in the metadata of the same file, so rows and counts always agree.
 """
 
 from __future__ import annotations
@@ -10,25 +10,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from dragoman.durable import new_file
+from dragoman.corpus.counts import Counts
+from dragoman.storage.files import atomic_write
 
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
 
-
-def write(path: Path, batches: Sequence[pa.RecordBatch], counts: Any) -> None:
-    """Write batches of one schema, and what was counted while they were made."""
-    with new_file(path) as temporary:
-        write_now(temporary, batches, counts)
+AnyCounts = TypeVar("AnyCounts", bound=Counts)
 
 
-def write_now(path: Path, batches: Sequence[pa.RecordBatch], counts: Any) -> None:
-    """Write straight to this place, which is in a folder that nobody sees yet."""
-    schema = batches[0].schema.with_metadata({"counts": json.dumps(counts, sort_keys=True)})
+def write(path: Path, batches: Sequence[pa.RecordBatch], counts: Counts) -> None:
+    """Write batches of one schema and their counts, atomically."""
+    with atomic_write(path) as temporary:
+        write_directly(temporary, batches, counts)
+
+
+def write_directly(path: Path, batches: Sequence[pa.RecordBatch], counts: Counts) -> None:
+    """Write to the path itself, which must be in a temporary folder."""
+    text = json.dumps(counts.model_dump(mode="json"), sort_keys=True)
+    schema = batches[0].schema.with_metadata({"counts": text})
     with (
         pa.OSFile(str(path), "wb") as sink,
         pa.ipc.new_file(sink, schema, options=_COMPRESSION) as writer,
@@ -38,13 +42,13 @@ def write_now(path: Path, batches: Sequence[pa.RecordBatch], counts: Any) -> Non
 
 
 def read(path: Path) -> pa.Table:
-    """Read all batches."""
+    """Read all batches of a file."""
     with pa.memory_map(str(path)) as source:
         return pa.ipc.open_file(source).read_all()
 
 
 def read_bucket(paths: Sequence[Path], bucket: int) -> pa.Table:
-    """Read one bucket out of every scattered file."""
+    """Read one bucket from every scattered file."""
     return pa.Table.from_batches(list(_batches(paths, bucket)))
 
 
@@ -55,14 +59,14 @@ def _batches(paths: Sequence[Path], bucket: int) -> Iterator[pa.RecordBatch]:
             yield batch.replace_schema_metadata(None)
 
 
-def counts(path: Path) -> Any:
-    """Read what was counted."""
+def read_counts(path: Path, model: type[AnyCounts]) -> AnyCounts:
+    """Read the counts from the metadata of a file."""
     with pa.memory_map(str(path)) as source:
-        return json.loads(pa.ipc.open_file(source).schema.metadata[b"counts"])
+        return model.model_validate_json(pa.ipc.open_file(source).schema.metadata[b"counts"])
 
 
 def shape(path: Path) -> tuple[int, int]:
-    """How many batches and how many rows a file has."""
+    """Return the number of batches and the number of rows in a file."""
     with pa.memory_map(str(path)) as source:
         file = pa.ipc.open_file(source)
         batches = file.num_record_batches
@@ -70,9 +74,9 @@ def shape(path: Path) -> tuple[int, int]:
 
 
 def texts(values: Sequence[str]) -> pa.Array:
-    """Lay texts down as a column.
+    """Make a column of texts.
 
-    Not by `pa.array`: where pandas is installed, that imports it, in every worker anew.
+    `pa.array` would import pandas if it is installed, in every worker process.
     """
     builder = pa.lib.StringBuilder()
     builder.append_values(values)
@@ -80,7 +84,7 @@ def texts(values: Sequence[str]) -> pa.Array:
 
 
 def numbers(values: np.ndarray[Any, Any]) -> pa.Array:
-    """See numbers as a column, for the same reason."""
+    """Make a column of numbers without a copy; it avoids `pa.array` for the same reason."""
     data = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, data])
 
@@ -88,21 +92,24 @@ def numbers(values: np.ndarray[Any, Any]) -> pa.Array:
 def scatter(
     batch: pa.RecordBatch, bucket_of: np.ndarray[Any, Any], buckets: int
 ) -> list[pa.RecordBatch]:
-    """Sort rows into one batch for each bucket; within a bucket they keep their order."""
+    """Split rows into one batch for each bucket; the order within a bucket stays the same."""
     order = np.argsort(bucket_of, kind="stable")
     edges = np.searchsorted(bucket_of[order], np.arange(buckets + 1))
-    taken = batch.take(numbers(order))
-    return [taken.slice(edges[n], edges[n + 1] - edges[n]) for n in range(buckets)]
+    sorted_rows = batch.take(numbers(order))
+    return [
+        sorted_rows.slice(edges[bucket], edges[bucket + 1] - edges[bucket])
+        for bucket in range(buckets)
+    ]
 
 
 def one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """See a whole table as one batch, empty or not."""
-    whole = rows.combine_chunks().replace_schema_metadata(None)
-    batches = whole.to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=whole.schema)
+    """Convert a table to one batch, also if it is empty."""
+    combined = rows.combine_chunks().replace_schema_metadata(None)
+    batches = combined.to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=combined.schema)
 
 
-def count_values(values: np.ndarray[Any, Any]) -> dict[str, int]:
-    """Count how often each number stands in a column."""
-    found, count = np.unique(values, return_counts=True)
-    return {str(value): int(number) for value, number in zip(found, count, strict=True)}
+def count_values(values: np.ndarray[Any, Any]) -> dict[int, int]:
+    """Count how often each number occurs in a column."""
+    distinct, counts = np.unique(values, return_counts=True)
+    return {int(value): int(count) for value, count in zip(distinct, counts, strict=True)}

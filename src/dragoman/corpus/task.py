@@ -1,8 +1,8 @@
-"""What is a task of preparation?
+"""The interface of a preparation task.
 
-A piece of work that can be done alone, anywhere, twice: its settings say everything, it reads
-finished files, and its result appears in one move. The result's existence is the only mark that
-it is done.
+A task is a piece of work that any worker can do alone, and do twice without harm. Its settings say
+everything, it reads finished files only, and its result appears in one atomic move. A task is done
+exactly when its result exists.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict
 
 
-class Task(BaseModel, ABC):
-    """Settings that are also the work."""
+class PreparationTask(BaseModel, ABC):
+    """The settings of a task, with the method that does the work."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     needs_process: ClassVar[bool] = False
-    """Whether it hears no Ctrl-C while it works, so that it cannot work in the driver's process."""
+    """True if the task does not react to Ctrl-C, so it must not run in the main process."""
 
     result: Path
-    """Where the result appears."""
+    """The path at which the result appears."""
 
     def is_done(self) -> bool:
-        """Whether somebody has done it."""
+        """Return whether the result exists."""
         return self.result.exists()
 
     @abstractmethod
     def run(self) -> None:
-        """Do it."""
+        """Do the work and write the result."""

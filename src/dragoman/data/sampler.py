@@ -1,12 +1,12 @@
-"""In which order are the pairs seen?
+"""Decides the order in which training pairs are seen.
 
-The order is a function of seed and epoch alone. An epoch visits the shards in a shuffled order; in
-each shard, pairs of like length are put together until the token budget is full, and the batches
-are shuffled. The stream of batches never ends: epoch follows epoch. How many ranks share it, and
-when a run was stopped, changes nothing but who reads what.
+The order depends only on the seed and the epoch. An epoch visits the shards in a shuffled order. In
+each shard, pairs of similar length are grouped until the token budget is full, and these batches
+are shuffled. The stream of batches never ends: one epoch follows the other. The number of ranks and
+interruptions change only which process reads which batch.
 
-A place in the stream is three small numbers. A plan needs the lengths of one shard only, so memory
-and start-up do not grow with the corpus.
+A position in the stream is three small numbers. Planning needs the lengths of one shard only, so
+memory and start-up time do not grow with the corpus.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from typing import NamedTuple
 import numpy as np
 
 from dragoman.data.batch import Batch, collate
-from dragoman.data.store import Ids, Prepared, Shard
+from dragoman.data.store import DataShard, Ids, Prepared
 from dragoman.errors import DataError
 
 
-class Place(NamedTuple):
-    """A place in the endless stream of batches."""
+class StreamPosition(NamedTuple):
+    """A position in the endless stream of batches."""
 
     epoch: int = 0
     shard: int = 0
-    """How many shards of the epoch are behind us."""
+    """The number of shards of this epoch that were read."""
     batch: int = 0
-    """How many batches of the shard are behind us."""
+    """The number of batches of this shard that were read."""
 
 
-class Planned(NamedTuple):
-    """A batch that is planned but not read."""
+class BatchPlan(NamedTuple):
+    """A batch that is planned but not yet read."""
 
-    shard: Shard
+    shard: DataShard
     shard_number: int
-    """Which of the corpus's shards it is."""
+    """The index of the shard in the manifest."""
     rows: Ids
-    then: Place
-    """Where the stream goes on after it."""
+    then: StreamPosition
+    """The position in the stream after this batch."""
 
     def read(self) -> Batch:
-        """Read it from the disk."""
+        """Read the batch from disk."""
         return collate(
             [self.shard.source(row) for row in self.rows],
             [self.shard.target(row) for row in self.rows],
@@ -51,12 +51,12 @@ class Planned(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one rank reads of one step."""
+    """The part of one update that one rank reads."""
 
-    batches: dict[int, Planned]
-    """By their numbers in the step."""
-    then: Place
-    """Where the stream goes on after the whole step."""
+    batches: dict[int, BatchPlan]
+    """The batches, by their index in the update."""
+    then: StreamPosition
+    """The position in the stream after the whole update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,37 +66,44 @@ class Sampler:
     prepared: Prepared
     seed: int
     tokens: int
-    """The most places, padding included, that one side of a batch may have."""
+    """The maximum number of positions, padding included, of one side of a batch."""
     temperature: float = 1.0
-    """1 takes every pair once an epoch; more lets small corpora be seen more often."""
+    """1 = every pair once per epoch; a higher value samples small corpora more often."""
     weights: Mapping[int, float] = field(default_factory=dict)
-    """How much more often a corpus, by its number, is seen; 1 where nothing is said."""
+    """The sampling weight of each corpus, by number (default 1)."""
 
-    def batches(self, place: Place = Place()) -> Iterator[Planned]:  # noqa: B008  (a value)
-        """Go through the stream from this place on."""
+    def batches(self, position: StreamPosition = StreamPosition()) -> Iterator[BatchPlan]:  # noqa: B008  (immutable)
+        """Yield the batches of the stream from this position on."""
         shards = self.prepared.shards
         if sum(self.prepared.rows) == 0:
-            raise DataError("there is no training pair; look at the report of `dragoman prepare`")
-        epoch, position, done = place
+            raise DataError(
+                f"{str(self.prepared.folder)!r} has no training pair, expected at least one; "
+                "report.html in that folder says why pairs were dropped"
+            )
+        epoch, first_shard, first_batch = position
         while True:
-            order = self._random(epoch).permutation(len(shards))
-            for index in range(position, len(shards)):
-                shard = Shard.open(shards[order[index]])
-                plan = self._plan(shard, epoch, int(order[index]))
-                for number in range(done, len(plan)):
-                    then = Place(epoch, index, number + 1)
-                    yield Planned(shard, int(order[index]), plan[number], then)
-                done = 0
-            epoch, position = epoch + 1, 0
+            order = self._rng(epoch).permutation(len(shards))
+            for index in range(first_shard, len(shards)):
+                number = int(order[index])
+                shard = DataShard.open(shards[number])
+                plan = self._plan(shard, epoch, number)
+                for batch in range(first_batch, len(plan)):
+                    then = StreamPosition(epoch, index, batch + 1)
+                    yield BatchPlan(shard, number, plan[batch], then)
+                first_batch = 0
+            epoch, first_shard = epoch + 1, 0
 
-    def share(self, place: Place, micro_batches: int, rank: int, ranks: int) -> Iterator[Share]:
-        """Give, for each step of `micro_batches` batches, those that this rank reads.
+    def share(
+        self, position: StreamPosition, micro_batches: int, rank: int, ranks: int
+    ) -> Iterator[Share]:
+        """Yield, for each update of `micro_batches` batches, those that this rank reads.
 
-        Every rank plans the whole stream and reads neighbours: what several ranks add up, each of
-        its own and then all of theirs, is added in the order in which one rank would do it.
+        Every rank plans the whole stream and reads neighboring batches. So the gradients of
+        several ranks, summed first within and then across ranks, are added in the same order as
+        on one rank.
         """
-        mine: dict[int, Planned] = {}
-        for count, planned in enumerate(self.batches(place)):
+        mine: dict[int, BatchPlan] = {}
+        for count, planned in enumerate(self.batches(position)):
             number = count % micro_batches
             if number * ranks // micro_batches == rank:
                 mine[number] = planned
@@ -104,61 +111,65 @@ class Sampler:
                 yield Share(mine, planned.then)
                 mine = {}
 
-    def _plan(self, shard: Shard, epoch: int, number: int) -> list[Ids]:
-        random = self._random(epoch, number + 1)
-        rows = random.permutation(self._drawn(shard, random))
+    def _plan(self, shard: DataShard, epoch: int, number: int) -> list[Ids]:
+        """Return the rows of each batch of a shard."""
+        rng = self._rng(epoch, number + 1)
+        rows = rng.permutation(self._sampled_rows(shard, rng))
         if not len(rows):
             return []
-        # Both sides end with one more token than they have words.
+        # Each side has one token more than the text: END, or BEGIN for the decoder.
         source, target = shard.source_lengths[rows] + 1, shard.target_lengths[rows] + 1
-        # Like with like; the direction of the sources turns from one target length to the next,
-        # so that neighbours stay alike across the border.
+        # Sort by target length, then by source length. The source order alternates between
+        # ascending and descending, so neighbors stay similar when the target length changes.
         order = np.lexsort((np.where(target % 2, source, -source), target))
-        longest = np.maximum(source, target)[order]
-        edges = _cut(longest, self.tokens)
+        lengths = np.maximum(source, target)[order]
+        edges = _batch_edges(lengths, self.tokens)
         batches = np.split(rows[order], edges)
-        return [batches[index] for index in random.permutation(len(batches))]
+        return [batches[index] for index in rng.permutation(len(batches))]
 
-    def _drawn(self, shard: Shard, random: np.random.Generator) -> Ids:
-        """Which rows are seen in this epoch, and how often."""
-        times = self._times()
-        if all(value == 1 for value in times.values()):
+    def _sampled_rows(self, shard: DataShard, rng: np.random.Generator) -> Ids:
+        """Return the rows that are seen in this epoch; a row may occur several times."""
+        rates = self._sampling_rates()
+        if all(rate == 1 for rate in rates.values()):
             return np.arange(len(shard))
-        often = np.array([times.get(origin, 1.0) for origin in range(max(times) + 1)])
-        wanted = often[shard.origins]
-        repeats = np.floor(wanted + random.random(len(wanted))).astype(np.int64)
+        rate_of = np.array([rates.get(origin, 1.0) for origin in range(max(rates) + 1)])
+        expected = rate_of[shard.origins]
+        repeats = np.floor(expected + rng.random(len(expected))).astype(np.int64)
         return np.repeat(np.arange(len(shard)), repeats)
 
-    def _times(self) -> dict[int, float]:
-        """How often a pair of each corpus is seen in an epoch, on average."""
-        rows = {int(key): value for key, value in self.prepared.manifest["origins"].items()}
+    def _sampling_rates(self) -> dict[int, float]:
+        """Return how often a pair of each corpus is seen per epoch, on average."""
+        rows = self.prepared.manifest.origins
         total = sum(rows.values())
-        raw = {
+        shares = {
             origin: self.weights.get(origin, 1.0) * (count / total) ** (1 / self.temperature)
             for origin, count in rows.items()
             if count
         }
-        scale = sum(raw.values())
+        scale = sum(shares.values())
         return {
-            origin: round(share / scale * total / rows[origin], 12) for origin, share in raw.items()
+            origin: round(share / scale * total / rows[origin], 12)
+            for origin, share in shares.items()
         }
 
-    def _random(self, *place: int) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, *place])))
+    def _rng(self, *position: int) -> np.random.Generator:
+        seeds = np.random.SeedSequence([self.seed, *position])
+        return np.random.Generator(np.random.Philox(seeds))
 
 
-def _cut(longest: Ids, tokens: int) -> list[int]:
-    """Find where batches end: as many rows as fit, each as long as the longest of its batch."""
-    if longest.max(initial=0) > tokens:
+def _batch_edges(lengths: Ids, tokens: int) -> list[int]:
+    """Return where batches end: as many rows as fit when padded to the longest of the batch."""
+    if lengths.max(initial=0) > tokens:
         raise DataError(
-            f"a pair has {int(longest.max())} tokens on one side, more than the budget of {tokens} "
-            "for a whole batch; raise the budget, or prepare with a smaller corpus.longest"
+            f"a pair has {int(lengths.max())} tokens on one side, more than the budget of {tokens} "
+            "for a whole batch; raise the budget (training.tokens_per_update), or prepare again "
+            "with a smaller corpus.max_tokens"
         )
-    edges, first, widest = [], 0, 0
-    for index, length in enumerate(longest.tolist()):
-        wider = max(widest, length)
-        if wider * (index - first + 1) > tokens:
+    edges, first, longest = [], 0, 0
+    for index, length in enumerate(lengths.tolist()):
+        new_longest = max(longest, length)
+        if new_longest * (index - first + 1) > tokens:
             edges.append(index)
-            first, wider = index, length
-        widest = wider
+            first, new_longest = index, length
+        longest = new_longest
     return edges

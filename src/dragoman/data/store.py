@@ -1,9 +1,8 @@
-"""How do token ids lie on disk, and how are they read without being loaded?
+"""Stores token ids on disk, and reads them without loading them into memory.
 
-A shard is an Arrow file of one batch: for each pair the ids of its source and of its target, and
-the corpus it is from. It is mapped into memory, so opening it costs nothing and reading it costs
-the pages that are touched. A prepared folder is complete when its `manifest.json` is there; the
-manifest names every shard with its rows, tokens and SHA-256.
+A shard is an Arrow file with one batch. Each row has the ids of the source, the ids of the target,
+and the number of the corpus it comes from. The file is memory-mapped: opening it is free, and
+reading costs only the pages that are used.
 """
 
 from __future__ import annotations
@@ -17,50 +16,57 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dragoman.durable import new_file
+from dragoman.data.manifest import Manifest, ShardCounts, read_manifest
 from dragoman.errors import DataError
-
-FORMAT = 1
-MANIFEST = "manifest.json"
+from dragoman.storage.files import atomic_write
 
 Ids = np.ndarray[Any, np.dtype[Any]]
 
 
-def write_shard(path: Path, rows: pa.Table, longest: int) -> None:
-    """Write one shard; pairs with more than `longest` tokens on a side are counted, not written."""
+def write_shard(
+    path: Path, rows: pa.Table, max_tokens: int, augmented: int = 0, annotated: int = 0
+) -> None:
+    """Write one shard; leave out and count pairs with more than `max_tokens` tokens on a side.
+
+    `augmented` and `annotated` are the numbers of rows with span tokens and with terms, for the
+    counts.
+    """
     lengths = [pc.list_value_length(rows[side]).to_numpy() for side in ("source", "target")]
-    fits = (lengths[0] <= longest) & (lengths[1] <= longest)
+    fits = (lengths[0] <= max_tokens) & (lengths[1] <= max_tokens)
     kept = rows.filter(pa.array(fits)).combine_chunks()
     origins = zip(*np.unique(kept["origin"].to_numpy(), return_counts=True), strict=True)
-    counts = {
-        "rows": len(kept),
-        "too_long": int((~fits).sum()),
-        "source_tokens": int(lengths[0][fits].sum()),
-        "target_tokens": int(lengths[1][fits].sum()),
-        "longest": int(max(each[fits].max(initial=0) for each in lengths)),
-        "origins": {str(origin): int(count) for origin, count in origins},
-    }
+    counts = ShardCounts(
+        rows=len(kept),
+        too_long=int((~fits).sum()),
+        augmented=augmented,
+        annotated=annotated,
+        source_tokens=int(lengths[0][fits].sum()),
+        target_tokens=int(lengths[1][fits].sum()),
+        longest=int(max(side_lengths[fits].max(initial=0) for side_lengths in lengths)),
+        origins={int(origin): int(count) for origin, count in origins},
+    )
     batches = kept.to_batches() or [pa.RecordBatch.from_pylist([], schema=kept.schema)]
-    schema = kept.schema.with_metadata({"counts": json.dumps(counts, sort_keys=True)})
-    # Not compressed: what is mapped must be what is read.
+    text = json.dumps(counts.model_dump(mode="json"), sort_keys=True)
+    schema = kept.schema.with_metadata({"counts": text})
+    # Without compression, because compressed pages cannot be memory-mapped.
     with (
-        new_file(path) as temporary,
+        atomic_write(path) as temporary,
         pa.OSFile(str(temporary), "wb") as sink,
         pa.ipc.new_file(sink, schema) as writer,
     ):
         writer.write_batch(batches[0])
 
 
-def shard_counts(path: Path) -> dict[str, Any]:
-    """Read what was counted when the shard was written."""
+def shard_counts(path: Path) -> ShardCounts:
+    """Read the counts of a shard."""
     with pa.memory_map(str(path)) as source:
-        counts: dict[str, Any] = json.loads(pa.ipc.open_file(source).schema.metadata[b"counts"])
-        return counts
+        text = pa.ipc.open_file(source).schema.metadata[b"counts"]
+        return ShardCounts.model_validate_json(text)
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
-    """One mapped shard: all ids in a row, and where each pair begins."""
+class DataShard:
+    """One memory-mapped shard: all ids of a side in one array, and where each row starts."""
 
     source_ids: Ids
     source_starts: Ids
@@ -69,13 +75,13 @@ class Shard:
     origins: Ids
 
     @classmethod
-    def open(cls, path: Path) -> Shard:
-        """Map the file."""
+    def open(cls, path: Path) -> DataShard:
+        """Map the file into memory."""
         try:
             batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
         except (OSError, pa.ArrowInvalid) as error:
             raise DataError(
-                f"{path.name} cannot be read ({error}); run `dragoman prepare` again"
+                f"{path} cannot be read ({error}); run `dragoman prepare` again"
             ) from None
         source, target = batch["source"], batch["target"]
         return cls(
@@ -91,20 +97,20 @@ class Shard:
 
     @property
     def source_lengths(self) -> Ids:
-        """Tokens of each source."""
+        """The number of tokens of each source."""
         return np.diff(self.source_starts)
 
     @property
     def target_lengths(self) -> Ids:
-        """Tokens of each target."""
+        """The number of tokens of each target."""
         return np.diff(self.target_starts)
 
     def source(self, row: int) -> Ids:
-        """The ids of one source."""
+        """Return the ids of one source."""
         return self.source_ids[self.source_starts[row] : self.source_starts[row + 1]]
 
     def target(self, row: int) -> Ids:
-        """The ids of one target."""
+        """Return the ids of one target."""
         return self.target_ids[self.target_starts[row] : self.target_starts[row + 1]]
 
 
@@ -113,35 +119,19 @@ class Prepared:
     """A prepared folder."""
 
     folder: Path
-    manifest: dict[str, Any]
+    manifest: Manifest
 
     @classmethod
-    def open(cls, folder: Path) -> Prepared:
-        """Read the manifest; the shards stay closed until they are needed."""
-        try:
-            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            raise DataError(
-                f"{str(folder)!r} is not a prepared folder, or its preparation was not finished; "
-                "type: dragoman prepare RECIPE"
-            ) from None
-        except ValueError:
-            raise DataError(
-                f"the manifest of {str(folder)!r} is damaged; type: dragoman prepare RECIPE"
-            ) from None
-        if manifest.get("format") != FORMAT:
-            raise DataError(
-                f"{str(folder)!r} has format {manifest.get('format')}, expected {FORMAT}; "
-                "prepare it again with this version"
-            )
-        return cls(folder, manifest)
+    def open(cls, folder: Path, command: str = "dragoman prepare RECIPE") -> Prepared:
+        """Read the manifest; shards are opened later. `command` is for the error message."""
+        return cls(folder, read_manifest(folder, command))
 
     @property
     def shards(self) -> list[Path]:
-        """The training shards, in order."""
-        return [self.folder / shard["file"] for shard in self.manifest["train"]]
+        """The paths of the training shards, in order."""
+        return [self.folder / shard.file for shard in self.manifest.train]
 
     @property
     def rows(self) -> list[int]:
-        """How many pairs each shard has."""
-        return [shard["rows"] for shard in self.manifest["train"]]
+        """The number of pairs in each shard."""
+        return [shard.rows for shard in self.manifest.train]

@@ -1,8 +1,8 @@
-"""Which source token does each target token come from?
+"""Word alignment from the attention weights of the decoder.
 
-    place(t) = argmaxₛ mean over heads of wₜₛ, in the last layer's attention to the source
+    position(t) = argmaxₛ mean over heads of wₜₛ, in the last cross-attention layer
 
-A translation is read once more, all its tokens at once, and the weights are looked at.
+The finished translation is read once more, all its tokens at once, and the weights are recorded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from dragoman.decoding.engine import Answers
+from dragoman.decoding.engine import Answers, Hypothesis
 from dragoman.decoding.search import Searchable
 from dragoman.model.attention import Attention
 from dragoman.model.record import record
@@ -26,35 +26,38 @@ def align(
     is_real: Bool[Tensor, "B S"],
     answers: Answers,
 ) -> Answers:
-    """Say for each target token where the decoder looked most.
+    """Add to each hypothesis the source position that each target token attends to most.
 
-    An ensemble has no one place, and a model that does not attend has none.
+    Ensembles, and models without attention, get no alignment.
     """
-    if not isinstance(model, nn.Module) or not _attends(model):
+    if not isinstance(model, nn.Module) or not _has_attention(model):
         return answers
-    aligned: Answers = []
-    for row, hypotheses in enumerate(answers):
-        words = source[row : row + 1, : int(is_real[row].sum())]
-        told = []
-        for hypothesis in hypotheses:
-            # What reads the last token says the end: for that there may be no place left.
-            target = torch.tensor([[BEGIN, *hypothesis.tokens[:-1]]], device=source.device)
-            # The source's end is no word.
-            weights = _weights(model, words, target)[: len(hypothesis.tokens), :-1]
-            places = weights.argmax(dim=1).tolist() if weights.shape[1] else []
-            told.append(replace(hypothesis, alignment=tuple(places)))
-        aligned.append(told)
-    return aligned
+    return [
+        [_align(model, source[row, : int(is_real[row].sum())], hypothesis) for hypothesis in nbest]
+        for row, nbest in enumerate(answers)
+    ]
 
 
-def _attends(model: nn.Module) -> bool:
-    return any(isinstance(each, Attention) for each in model.modules())
+def _align(model: nn.Module, source: Int[Tensor, " S"], hypothesis: Hypothesis) -> Hypothesis:
+    # The input that predicts the end is left out: a model with learned positions may have no
+    # position left for it.
+    inputs = [BEGIN, *hypothesis.tokens[:-1]]
+    target = torch.tensor([inputs], device=source.device)
+    weights = _cross_weights(model, source.unsqueeze(0), target)
+    # The source ends with an end token, which is no word.
+    weights = weights[: len(hypothesis.tokens), :-1]
+    positions = weights.argmax(dim=1).tolist() if weights.shape[1] else []
+    return replace(hypothesis, alignment=tuple(positions))
 
 
-def _weights(
+def _has_attention(model: nn.Module) -> bool:
+    return any(isinstance(module, Attention) for module in model.modules())
+
+
+def _cross_weights(
     model: nn.Module, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
 ) -> Float[Tensor, "T S"]:
-    with record(model) as maps, torch.no_grad():
+    with record(model) as records, torch.no_grad():
         model(source, torch.ones_like(source, dtype=torch.bool), target)
-    *_, last = (each for each in maps if each.kind == "cross")
+    *_, last = (entry for entry in records if entry.role == "cross")
     return last.weights[0].mean(dim=0)

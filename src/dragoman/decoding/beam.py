@@ -1,11 +1,12 @@
-"""Beam: keep the K best beginnings side by side.
+"""Beam search: keep the K best partial hypotheses.
 
-    beginnings of length t + 1  =  the K best of {y ∘ v : y a beginning of length t, v a token}
-    answer  =  argmax score(y) / length(y)ᵅ over those that ended     (seed 003; Wu et al., 2016)
+    partial hypotheses of length t + 1  =  the K best of {y ∘ v : y of length t, v a token}
+    result  =  argmax score(y) / length(y)ᵅ over finished y     [APPLY-DL]; Wu et al., 2016
 
-A sentence is done when K times the patience have ended, or at its length limit. Where length is not
-made up for, it is done once the best beginning is one that ended: nothing can come to pass it.
-These are the rules of CTranslate2, which must give the same.
+A sentence is done when it has K · patience finished hypotheses, or at its length limit. Without
+length normalization, it is done when the best candidate of a step was a finished hypothesis and
+there are enough hypotheses to return: a longer hypothesis cannot have a better score. CTranslate2
+uses the same rules and must give the same result.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from dragoman.decoding.engine import Hypothesis
-from dragoman.decoding.search import Candidates, Search, Searchable, Step
+from dragoman.decoding.search import Candidates, Search, Searchable, SearchStep
+from dragoman.model.cache import Cache
 from dragoman.shapes import Bool, Float, Int, Tensor
 
 
 class Beam(Search):
-    """K hypotheses a sentence."""
+    """Search with K hypotheses for each sentence."""
 
     def steps(
         self,
@@ -29,122 +31,131 @@ class Beam(Search):
         source: Int[Tensor, "B S"],
         is_real: Bool[Tensor, "B S"],
         prefixes: Sequence[Sequence[int]] = (),
-    ) -> Iterator[Step]:
+    ) -> Iterator[SearchStep]:
         """Search, one token at a time."""
-        guard, limits = self._guard(prefixes, source.device), self._limits(is_real)
+        process_logits = self._logits_processor(prefixes, source.device)
+        limits = self._limits(is_real)
+        cache: Cache | None = None
         with torch.no_grad():
-            memory, cache = model.encode(source, is_real), None
-        numbers = list(range(len(source)))
+            memory = model.encode(source, is_real)
+        active = list(range(len(source)))
         sentences = torch.arange(len(source), device=source.device)
         tokens = source.new_empty(len(source), 0)
         last = torch.full_like(sentences, self.begin)
         scores = torch.zeros(len(source), device=source.device)
         done: list[tuple[Hypothesis, ...]] = [()] * len(source)
-        led: set[int] = set()
-        """Sentences whose best beginning was once one that ended."""
-        while numbers:
+        # Sentences whose best candidate at some step was a finished hypothesis.
+        finished_first: set[int] = set()
+        while active:
             with torch.no_grad():
                 logits, cache = model.decode(last.unsqueeze(1), memory, cache)
-            allowed = guard(logits[:, -1].float(), tokens, sentences)
-            found = self._candidates(allowed, scores, len(numbers))
-            is_end = (found.tokens == self.end) & found.scores.isfinite()
-            is_cut = [tokens.shape[1] + 1 >= limits[each] for each in numbers]
-            self._complete(found, is_end, is_cut, tokens, numbers, done)
-            led.update(numbers[row] for row in is_end[:, 0].nonzero().flatten().tolist())
-            is_over = [
-                cut or self._is_enough(done[number], number in led)
-                for number, cut in zip(numbers, is_cut, strict=True)
+            processed = process_logits(logits[:, -1].float(), tokens, sentences)
+            candidates = self._candidates(processed, scores, len(active))
+            is_end = (candidates.tokens == self.end) & candidates.scores.isfinite()
+            is_at_limit = [tokens.shape[1] + 1 >= limits[sentence] for sentence in active]
+            self._complete(candidates, is_end, is_at_limit, tokens, active, done)
+            finished_first.update(active[row] for row in is_end[:, 0].nonzero().flatten().tolist())
+            is_done = [
+                at_limit or self._is_enough(done[sentence], sentence in finished_first)
+                for sentence, at_limit in zip(active, is_at_limit, strict=True)
             ]
-            # Two beginnings for each place in the beam: at least half of them have not ended.
-            alive = is_end.to(torch.int8).argsort(dim=1, stable=True)[:, : self.settings.beam]
-            considered = found
-            staying = [row for row, over in enumerate(is_over) if not over]
-            if len(staying) < len(numbers):
-                kept = torch.tensor(staying, device=source.device, dtype=torch.long)
-                alive, found = alive[kept], Candidates(*(each[kept] for each in found))
-                memory, numbers = memory.reorder(kept), [numbers[row] for row in staying]
+            # There are 2K candidates. At most K of them end, one for each partial hypothesis, so
+            # at least K continue.
+            order = is_end.to(torch.int8).argsort(dim=1, stable=True)
+            continuing = order[:, : self.settings.beam_size]
+            all_candidates = candidates
+            remaining = [row for row, done_now in enumerate(is_done) if not done_now]
+            if len(remaining) < len(active):
+                kept = torch.tensor(remaining, device=source.device, dtype=torch.long)
+                continuing, candidates = continuing[kept], candidates.select(kept)
+                memory, active = memory.reorder(kept), [active[row] for row in remaining]
             else:
                 kept = None
-            rows = found.rows.gather(1, alive).flatten()
-            last = found.tokens.gather(1, alive).flatten()
-            scores = found.scores.gather(1, alive).flatten()
+            rows = candidates.rows.gather(1, continuing).flatten()
+            last = candidates.tokens.gather(1, continuing).flatten()
+            scores = candidates.scores.gather(1, continuing).flatten()
             tokens = torch.cat([tokens[rows], last.unsqueeze(1)], dim=1)
             sentences, cache = sentences[rows], cache.reorder(rows, kept)
-            yield Step(tokens, scores, tuple(sentences.tolist()), tuple(done), considered)
+            yield SearchStep(tokens, scores, tuple(sentences.tolist()), tuple(done), all_candidates)
 
     def _candidates(
-        self, logits: Float[Tensor, "N V"], scores: Float[Tensor, " N"], sentences: int
+        self, logits: Float[Tensor, "N V"], scores: Float[Tensor, " N"], sentence_count: int
     ) -> Candidates:
-        """Find the best beginnings among all that are one token longer.
+        """Find the best hypotheses that are one token longer.
 
-        The best of a sentence are among the best of each of its rows.
+        The best candidates of a sentence are among the best candidates of each of its rows.
         """
-        count, width = 2 * self.settings.beam, logits.shape[0] // sentences
-        best, tokens = top(logits, min(count, logits.shape[1]))
-        totals = scores.unsqueeze(1) + best - logits.logsumexp(dim=1, keepdim=True)
-        # A token that a guard forbids stays forbidden, also in a beginning that is none.
-        totals = totals.nan_to_num(nan=-torch.inf).view(sentences, -1)
-        kept, places = totals.topk(min(count, totals.shape[1]), dim=1)
-        first = torch.arange(sentences, device=logits.device).unsqueeze(1) * width
-        rows = first + places.div(best.shape[1], rounding_mode="floor")
-        found = Candidates(kept, rows, tokens.view(sentences, -1).gather(1, places))
-        return found if kept.shape[1] == count else _filled(found, count, self.end)
+        count, rows_per_sentence = 2 * self.settings.beam_size, len(logits) // sentence_count
+        row_logits, tokens = fast_topk(logits, min(count, logits.shape[1]))
+        totals = scores.unsqueeze(1) + row_logits - logits.logsumexp(dim=1, keepdim=True)
+        # If all tokens of a row are forbidden, this computes −∞ − (−∞) = NaN. It must stay −∞.
+        totals = totals.nan_to_num(nan=-torch.inf).view(sentence_count, -1)
+        best, columns = totals.topk(min(count, totals.shape[1]), dim=1)
+        sentences = torch.arange(sentence_count, device=logits.device).unsqueeze(1)
+        row_in_sentence = columns.div(row_logits.shape[1], rounding_mode="floor")
+        rows = sentences * rows_per_sentence + row_in_sentence
+        candidates = Candidates(best, rows, tokens.view(sentence_count, -1).gather(1, columns))
+        return candidates if best.shape[1] == count else _pad(candidates, count, self.end)
 
     def _complete(
         self,
-        found: Candidates,
+        candidates: Candidates,
         is_end: Bool[Tensor, "B C"],
-        is_cut: list[bool],
+        is_at_limit: list[bool],
         tokens: Int[Tensor, "N T"],
-        numbers: list[int],
+        active: list[int],
         done: list[tuple[Hypothesis, ...]],
     ) -> None:
-        """Put away the hypotheses that are complete."""
-        width = self.settings.beam
-        cut = torch.tensor(is_cut, device=is_end.device).unsqueeze(1)
-        is_complete = (is_end | (cut & found.scores.isfinite()))[:, :width]
-        for row, column in is_complete.nonzero().tolist():
-            words = [*tokens[found.rows[row, column]].tolist(), int(found.tokens[row, column])]
-            hypothesis = self._hypothesis(words, float(found.scores[row, column]))
-            together = (*done[numbers[row]], hypothesis)
-            done[numbers[row]] = tuple(sorted(together, key=lambda each: -each.score))
+        """Add the hypotheses that ended or reached the length limit to `done`, best first."""
+        at_limit = torch.tensor(is_at_limit, device=is_end.device).unsqueeze(1)
+        is_complete = is_end | (at_limit & candidates.scores.isfinite())
+        for row, column in is_complete[:, : self.settings.beam_size].nonzero().tolist():
+            parent, token = candidates.rows[row, column], int(candidates.tokens[row, column])
+            hypothesis = self._hypothesis(
+                [*tokens[parent].tolist(), token], float(candidates.scores[row, column])
+            )
+            sentence = active[row]
+            done[sentence] = tuple(
+                sorted((*done[sentence], hypothesis), key=lambda complete: -complete.score)
+            )
 
-    def _is_enough(self, done: tuple[Hypothesis, ...], has_led: bool) -> bool:
+    def _is_enough(self, done: tuple[Hypothesis, ...], has_finished_first: bool) -> bool:
         if self.settings.length_penalty == 0:
-            return has_led and len(done) >= self.settings.hypotheses
-        return len(done) >= math.floor(self.settings.beam * self.settings.patience + 0.5)
+            return has_finished_first and len(done) >= self.settings.num_hypotheses
+        return len(done) >= math.floor(self.settings.beam_size * self.settings.patience + 0.5)
 
 
-def _filled(found: Candidates, count: int, end: int) -> Candidates:
-    """Fill up with beginnings that are none, where the vocabulary is smaller than the beam."""
-    missing = count - found.scores.shape[1]
+def _pad(candidates: Candidates, count: int, end: int) -> Candidates:
+    """Add candidates with a score of −∞, if a small vocabulary gives fewer than `count`."""
+    missing = count - candidates.scores.shape[1]
+    other_than_end = 0 if end else 1
     return Candidates(
-        torch.nn.functional.pad(found.scores, (0, missing), value=-torch.inf),
-        torch.cat([found.rows, found.rows[:, :1].expand(-1, missing)], dim=1),
-        torch.nn.functional.pad(found.tokens, (0, missing), value=0 if end else 1),
+        torch.nn.functional.pad(candidates.scores, (0, missing), value=-torch.inf),
+        torch.cat([candidates.rows, candidates.rows[:, :1].expand(-1, missing)], dim=1),
+        torch.nn.functional.pad(candidates.tokens, (0, missing), value=other_than_end),
     )
 
 
-def top(
+def fast_topk(
     values: Float[Tensor, "N V"], count: int, block: int = 64
 ) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N C"]]:
-    """The largest of each row and their places, best first: what `topk` gives, sooner.
+    """Return the largest values of each row and their columns, like `topk`, but faster on a CPU.
 
-    The `count` largest lie in the `count` blocks that have the largest maxima. A maximum is found
-    by all lanes of a processor at once, a sorted selection is not.
+    The `count` largest values are in the `count` blocks with the largest maxima. On a CPU, `amax`
+    uses vector instructions and `topk` does not.
     """
     size = values.shape[1]
-    whole = size // block * block
-    if values.device.type != "cpu" or whole // block <= count:
-        best, places = values.topk(count, dim=1)
-        return best, places
-    blocks = values[:, :whole].view(len(values), -1, block)
+    blocked = size // block * block
+    if values.device.type != "cpu" or blocked // block <= count:
+        best, columns = values.topk(count, dim=1)
+        return best, columns
+    blocks = values[:, :blocked].view(len(values), -1, block)
     chosen = blocks.amax(dim=2).topk(count, dim=1).indices
-    near = blocks.gather(1, chosen.unsqueeze(2).expand(-1, -1, block)).flatten(1)
-    names = (chosen.unsqueeze(2) * block + torch.arange(block)).flatten(1)
-    if whole < size:
-        near = torch.cat([near, values[:, whole:]], dim=1)
-        rest = torch.arange(whole, size).expand(len(values), -1)
-        names = torch.cat([names, rest], dim=1)
-    best, places = near.topk(count, dim=1)
-    return best, names.gather(1, places)
+    selected = blocks.gather(1, chosen.unsqueeze(2).expand(-1, -1, block)).flatten(1)
+    selected_columns = (chosen.unsqueeze(2) * block + torch.arange(block)).flatten(1)
+    if blocked < size:
+        selected = torch.cat([selected, values[:, blocked:]], dim=1)
+        rest = torch.arange(blocked, size).expand(len(values), -1)
+        selected_columns = torch.cat([selected_columns, rest], dim=1)
+    best, indices = selected.topk(count, dim=1)
+    return best, selected_columns.gather(1, indices)

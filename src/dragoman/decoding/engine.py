@@ -1,7 +1,7 @@
-"""What translates token ids, and what comes out?
+"""The interface of engines: they translate token ids.
 
-An engine is the door between text and a model. Behind it stand PyTorch, which knows every variant,
-and CTranslate2, which is fast; whoever is in front need not know which. This file imports neither.
+PyTorch supports every variant of a model; CTranslate2 is fast. Code that translates text uses this
+interface and does not need to know the engine. This file imports neither of the two libraries.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dragoman.errors import LengthError
-from dragoman.recipe import DecodingRecipe
+from dragoman.recipe.schema import DecodingRecipe
 
-_STEP = 64
-"""Limits grow in steps, so that sentences of like length can be translated together."""
+_LIMIT_STEP = 64
+"""Limits are multiples of this, so that sentences of similar length can share a batch."""
 
 Answers = list[list["Hypothesis"]]
-"""For each sentence its translations, best first."""
+"""For each sentence its translations, the best one first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,39 +27,38 @@ class Hypothesis:
     tokens: tuple[int, ...]
     """Without `begin` and `end`."""
     score: float
-    """The sum of the log-probabilities of its tokens, the end included, made up for its length."""
-    is_ended: bool
-    """False when the length limit cut it."""
+    """The length-normalized sum of the log-probabilities of the tokens and of the end token."""
+    is_finished: bool
+    """False if the length limit cut the translation off."""
     alignment: tuple[int, ...] = ()
-    """For each token the place in the source it looked at most, where this was asked for."""
+    """For each token the source position that it attends to most, if alignment was requested."""
 
 
 def length_limit(source_length: int, settings: DecodingRecipe) -> int:
-    """How many tokens a translation may have.
+    """Return the maximum number of tokens of a translation.
 
-    It depends on the sentence alone, never on its neighbours.
+    It depends on the sentence only, never on other sentences of the batch.
     """
-    steps = -(-max(source_length, 1) // _STEP)
-    return steps * _STEP + settings.extra_length
+    steps = -(-max(source_length, 1) // _LIMIT_STEP)
+    return steps * _LIMIT_STEP + settings.max_extra_tokens
 
 
-def within(settings: DecodingRecipe, places: int | None) -> DecodingRecipe:
-    """Cut sources so short that each of their tokens, and of their translations', has a place."""
-    if places is None:
+def clamp_lengths(settings: DecodingRecipe, max_positions: int | None) -> DecodingRecipe:
+    """Reduce the length limits so that sources and translations fit the model's positions."""
+    if max_positions is None:
         return settings
-    least = length_limit(1, settings.model_copy(update={"extra_length": 0}))
-    if places < least:
+    minimum = length_limit(1, settings.model_copy(update={"max_extra_tokens": 0}))
+    if max_positions < minimum:
         raise LengthError(
-            f"the model has {places} places for tokens, too few to translate; expected {least} at "
-            "least: train it with a larger model.position.maximum"
+            f"the model has {max_positions} positions, which is too few to translate; expected at "
+            f"least {minimum}: train it with a larger model.position.maximum"
         )
-    # A translation cannot be longer than the places, whatever was asked for.
-    extra = min(settings.extra_length, places - least)
-    settings = settings.model_copy(update={"extra_length": extra})
-    # A source needs one more, for its end.
-    lengths = range(1, min(settings.longest, places - 1) + 1)
-    longest = max(each for each in lengths if length_limit(each, settings) <= places)
-    return settings.model_copy(update={"longest": longest})
+    extra = min(settings.max_extra_tokens, max_positions - minimum)
+    settings = settings.model_copy(update={"max_extra_tokens": extra})
+    # The source needs one more position, for its end token.
+    lengths = range(1, min(settings.max_source_tokens, max_positions - 1) + 1)
+    longest = max(length for length in lengths if length_limit(length, settings) <= max_positions)
+    return settings.model_copy(update={"max_source_tokens": longest})
 
 
 class Engine(ABC):
@@ -76,9 +75,9 @@ class Engine(ABC):
         *,
         with_alignment: bool = False,
     ) -> Callable[[], Answers]:
-        """Begin to translate; what is returned waits for the answers, in the order asked.
+        """Start to translate; the returned function waits for the answers, in input order.
 
-        A translation begins with the prefix of its sentence, where one is given.
+        If prefixes are given, each translation starts with the prefix of its sentence.
         """
 
     def translate(
@@ -89,5 +88,8 @@ class Engine(ABC):
         *,
         with_alignment: bool = False,
     ) -> Answers:
-        """Translate, and wait."""
+        """Translate, and wait for the answers."""
         return self.begin(sources, settings, prefixes, with_alignment=with_alignment)()
+
+    def close(self) -> None:  # noqa: B027  (an engine may have nothing to free)
+        """Free the model's memory; the engine cannot be used afterwards."""

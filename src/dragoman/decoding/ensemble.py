@@ -1,61 +1,70 @@
-"""How do several models translate as one?
+"""Translation with several models whose probabilities are averaged.
 
     p(v | …) = 1/n · Σᵢ pᵢ(v | …)                    (P14)
 
-They must share their target vocabulary; each keeps its own memory and cache.
+The models must share their target vocabulary. Each model has its own memory and cache.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from dragoman.decoding.search import Searchable
+from dragoman.model.cache import Cache, Memory
 from dragoman.shapes import Bool, Float, Int, Tensor
 
 
-class Memories(NamedTuple):
-    """What each model has read."""
+class EnsembleMemory(NamedTuple):
+    """The memory of each model."""
 
-    of: tuple[Any, ...]
+    memories: tuple[Memory, ...]
 
-    def reorder(self, rows: Int[Tensor, " N"]) -> Memories:
-        """Take these sentences, in this order."""
-        return Memories(tuple(each.reorder(rows) for each in self.of))
+    def reorder(self, rows: Int[Tensor, " N"]) -> EnsembleMemory:
+        """Select these sentences, in this order."""
+        return EnsembleMemory(tuple(memory.reorder(rows) for memory in self.memories))
 
 
-class Caches(NamedTuple):
-    """What each model remembers."""
+class EnsembleCache(NamedTuple):
+    """The cache of each model."""
 
-    of: tuple[Any, ...]
+    caches: tuple[Cache, ...]
 
-    def reorder(self, hypotheses: Int[Tensor, " N"], sentences: Int[Tensor, " K"] | None) -> Caches:
-        """Take these hypotheses, of these sentences."""
-        return Caches(tuple(each.reorder(hypotheses, sentences) for each in self.of))
+    def reorder(
+        self, hypotheses: Int[Tensor, " N"], sentences: Int[Tensor, " K"] | None
+    ) -> EnsembleCache:
+        """Select these hypotheses, of these sentences."""
+        return EnsembleCache(tuple(cache.reorder(hypotheses, sentences) for cache in self.caches))
 
 
 class Ensemble:
-    """Models whose probabilities are averaged."""
+    """Several models, searched as one."""
 
     def __init__(self, models: Sequence[Searchable]) -> None:
         self.models = tuple(models)
 
-    def encode(self, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]) -> Memories:
-        """Let each read."""
-        return Memories(tuple(each.encode(source, is_real) for each in self.models))
+    def encode(self, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]) -> EnsembleMemory:
+        """Encode the source with every model."""
+        return EnsembleMemory(tuple(model.encode(source, is_real) for model in self.models))
 
     def decode(
-        self, target: Int[Tensor, "N T"], memory: Memories, cache: Caches | None
-    ) -> tuple[Float[Tensor, "N T V"], Caches]:
-        """Average what they say; the logarithms of probabilities are scores as good as any."""
-        caches = cache.of if cache is not None else (None,) * len(self.models)
-        said = [
-            model.decode(target, own, known)
-            for model, own, known in zip(self.models, memory.of, caches, strict=True)
+        self, target: Int[Tensor, "N T"], memory: Memory, cache: Cache | None
+    ) -> tuple[Float[Tensor, "N T V"], EnsembleCache]:
+        """Average the probabilities; their logarithms serve as logits."""
+        assert isinstance(memory, EnsembleMemory)
+        assert cache is None or isinstance(cache, EnsembleCache)
+        caches = (None,) * len(self.models) if cache is None else cache.caches
+        outputs = [
+            model.decode(target, model_memory, model_cache)
+            for model, model_memory, model_cache in zip(
+                self.models, memory.memories, caches, strict=True
+            )
         ]
-        each = torch.stack([logits.float().log_softmax(dim=-1) for logits, _ in said])
-        mean = each.logsumexp(dim=0) - math.log(len(self.models))
-        return mean, Caches(tuple(known for _, known in said))
+        log_probabilities = torch.stack(
+            [logits.float().log_softmax(dim=-1) for logits, _ in outputs]
+        )
+        mean = log_probabilities.logsumexp(dim=0) - math.log(len(self.models))
+        return mean, EnsembleCache(tuple(model_cache for _, model_cache in outputs))

@@ -1,7 +1,7 @@
-"""What is a search, and what does it search over?
+"""The interface of searches, and of the models that they search.
 
-A search is a generator of steps. Each step shows the hypotheses of every sentence as they stand;
-the last step is the answer. So a search can be watched, stopped, or simply run.
+A search is a generator of steps. Each step holds the current hypotheses of every sentence; the last
+step holds the result. So a search can be displayed, stopped, or just run to its end.
 """
 
 from __future__ import annotations
@@ -9,63 +9,64 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 
 from dragoman.decoding.engine import Answers, Hypothesis, length_limit
-from dragoman.decoding.guard import Guard
-from dragoman.recipe import DecodingRecipe
+from dragoman.decoding.logits_processor import LogitsProcessor
+from dragoman.model.cache import Cache, Memory
+from dragoman.recipe.schema import DecodingRecipe
 from dragoman.shapes import Bool, Float, Int, Tensor
 from dragoman.tokenizer.interface import BEGIN, END
 
 
 @runtime_checkable
 class Searchable(Protocol):
-    """What a model must be able to do to be searched.
+    """What a search needs of a model."""
 
-    Memory and cache are values with a method `reorder`, which takes rows in any order: of the
-    memory, sentences; of the cache, hypotheses, and the sentences that they belong to.
-    """
+    def encode(self, source: Tensor, is_real: Tensor) -> Memory:
+        """Encode the source."""
 
-    def encode(self, source: Tensor, is_real: Tensor) -> Any:
-        """Read the source."""
+    def decode(self, target: Tensor, memory: Memory, cache: Cache | None) -> tuple[Tensor, Cache]:
+        """Score what follows the target; the cache holds the tokens before the target.
 
-    def decode(self, target: Tensor, memory: Any, cache: Any) -> tuple[Tensor, Any]:
-        """Score what follows the target, given what the cache remembers before it.
-
-        The target may have several rows for each of the memory's: they share that source.
+        Neighboring rows of the target may share one row of the memory.
         """
 
 
 class Candidates(NamedTuple):
-    """The best beginnings that are one token longer, for each sentence, best first."""
+    """The best hypotheses that are one token longer: for each sentence, best first."""
 
     scores: Float[Tensor, "B C"]
     rows: Int[Tensor, "B C"]
-    """Which beginning each of them goes on from."""
+    """The row of the hypothesis that each candidate extends."""
     tokens: Int[Tensor, "B C"]
+
+    def select(self, sentences: Int[Tensor, " K"]) -> Candidates:
+        """Return the candidates of these sentences."""
+        return Candidates(self.scores[sentences], self.rows[sentences], self.tokens[sentences])
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SearchStep:
     """All hypotheses after one more token."""
 
     tokens: Int[Tensor, "N T"]
-    """Those that go on, from the first token after `begin`."""
+    """The hypotheses that continue, without `begin`."""
     scores: Float[Tensor, " N"]
     """The sum of the log-probabilities of their tokens."""
     sentences: tuple[int, ...]
-    """Which sentence each of them belongs to."""
+    """The sentence of each hypothesis."""
     done: tuple[tuple[Hypothesis, ...], ...]
-    """For each sentence those that are complete, best first."""
+    """For each sentence the complete hypotheses, best first."""
     considered: Candidates | None = None
-    """What these were chosen from, where a search compares beginnings: for each sentence that went
-    on until now, with the rows of the step before."""
+    """The candidates of this step, if the search compares several. It covers the sentences that
+    were not done before the step; `rows` are those of the step before."""
 
 
 class Search(ABC):
-    """Looks for the best target; `begin` and `end` are the tokens that frame one."""
+    """Searches for the best target; `begin` and `end` are its first and last token."""
 
     def __init__(self, settings: DecodingRecipe, begin: int = BEGIN, end: int = END) -> None:
         self.settings = settings
@@ -79,8 +80,8 @@ class Search(ABC):
         source: Int[Tensor, "B S"],
         is_real: Bool[Tensor, "B S"],
         prefixes: Sequence[Sequence[int]] = (),
-    ) -> Iterator[Step]:
-        """Search, one token at a time; a translation begins with its prefix, if there are any."""
+    ) -> Iterator[SearchStep]:
+        """Search, one token at a time; each translation starts with its prefix, if given."""
 
     def run(
         self,
@@ -89,31 +90,33 @@ class Search(ABC):
         is_real: Bool[Tensor, "B S"],
         prefixes: Sequence[Sequence[int]] = (),
     ) -> Answers:
-        """Search to the end; for each sentence its hypotheses, best first."""
+        """Search to the end; return the hypotheses of each sentence, best first."""
         if len(source) == 0:
             return []
         *_, last = self.steps(model, source, is_real, prefixes)
-        return [list(each[: self.settings.hypotheses]) for each in last.done]
+        return [list(nbest[: self.settings.num_hypotheses]) for nbest in last.done]
 
-    def normalise(self, score: float, length: int) -> float:
-        """Make up for the length of a translation, in which its end counts.
+    def normalize(self, score: float, length: int) -> float:
+        """Normalize the score of a translation by its length, the end token included.
 
-        Every token costs probability, so without this short ones win.
-            power:  score / lengthᵅ               (as CTranslate2 and transformers have it)
-            gnmt:   score / ((5 + length) / 6)ᵅ   (Wu et al., 2016)
+        Every token lowers the score, so short translations would win without this.
+            power:  score / lengthᵅ               as in CTranslate2 and transformers
+            gnmt:   score / ((5 + length) / 6)ᵅ   Wu et al., 2016
         """
-        counted = length if self.settings.length_form == "power" else (5 + length) / 6
-        return float(score / counted**self.settings.length_penalty)
+        base = length if self.settings.length_normalization == "power" else (5 + length) / 6
+        return float(score / base**self.settings.length_penalty)
 
     def _limits(self, is_real: Bool[Tensor, "B S"]) -> list[int]:
-        """How long each translation may become; the source's end is not counted."""
-        return [length_limit(each - 1, self.settings) for each in is_real.sum(dim=1).tolist()]
+        """Return the length limit of each translation; the source's end token does not count."""
+        return [length_limit(length - 1, self.settings) for length in is_real.sum(dim=1).tolist()]
 
-    def _guard(self, prefixes: Sequence[Sequence[int]], device: torch.device) -> Guard:
-        return Guard(self.settings, self.end, prefixes, device)
+    def _logits_processor(
+        self, prefixes: Sequence[Sequence[int]], device: torch.device
+    ) -> LogitsProcessor:
+        return LogitsProcessor(self.settings, self.end, prefixes, device)
 
     def _hypothesis(self, tokens: list[int], score: float) -> Hypothesis:
-        """Complete a hypothesis: at its end, or where the limit cuts it."""
-        is_ended = tokens[-1] == self.end
-        body = tuple(tokens[:-1] if is_ended else tokens)
-        return Hypothesis(body, self.normalise(score, len(tokens)), is_ended)
+        """Build the complete hypothesis: ended by the end token, or cut off by the limit."""
+        is_finished = tokens[-1] == self.end
+        body = tuple(tokens[:-1] if is_finished else tokens)
+        return Hypothesis(body, self.normalize(score, len(tokens)), is_finished)

@@ -1,11 +1,12 @@
-"""Is one system better than another, or was it luck?
+"""Paired significance tests: is the difference between two systems larger than chance explains?
 
-Two tests on the same sentences, both sacreBLEU's own, with the numbers of its command:
+Both tests use the same sentences for all systems. They are sacreBLEU's own and give the numbers
+that its command prints:
 
-    bootstrap        draw sentences again and again; how often is the difference as large by
-                     chance?   (Koehn, 2004; `--paired-bs`)
-    randomisation    swap the two systems' sentences at random; how often is the difference as
-                     large then?   (Riezler and Maxwell, 2005; `--paired-ar`)
+    bootstrap        resample the sentences many times and count how often the difference is as
+                     large by chance                 (Koehn, 2004; `sacrebleu --paired-bs`)
+    randomization    swap sentences of the two systems at random and count how often the difference
+                     is as large                     (Riezler and Maxwell, 2005; `--paired-ar`)
 """
 
 from __future__ import annotations
@@ -19,41 +20,45 @@ from sacrebleu.significance import PairedTest, Result
 from dragoman.errors import DataError
 from dragoman.evaluation.metrics import Score, check_lengths, metrics
 
-Test = Literal["bootstrap", "randomisation"]
+SignificanceTest = Literal["bootstrap", "randomization"]
 
-_TESTS = {"bootstrap": "bs", "randomisation": "ar"}
+_TEST_TYPES = {"bootstrap": "bs", "randomization": "ar"}
+"""The names of the tests in sacreBLEU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One score of one system, and how likely so large a difference from the first is luck."""
+    """One score of one system, compared with the first system."""
 
     system: str
     score: Score
     p_value: float | None
-    """None for the first, with which the others are compared."""
+    """How likely chance alone gives such a difference; None for the first system (baseline)."""
 
 
 def compare(
     systems: Mapping[str, Sequence[str]],
     references: Sequence[Sequence[str]],
     *,
-    test: Test = "bootstrap",
+    test: SignificanceTest = "bootstrap",
     trials: int = 0,
-    papers: bool = False,
+    tokenized: bool = False,
 ) -> list[Comparison]:
-    """Compare systems with the first of them; 0: as many trials as sacreBLEU's command makes."""
+    """Compare systems with the first of them.
+
+    `trials` is the number of resamples (0 = the default of sacreBLEU's command).
+    """
     if len(systems) < 2:
         raise DataError(f"found {len(systems)} system(s), expected two or more to compare")
     check_lengths(dict(systems), references)
-    found = []
-    # One by one: sacreBLEU calls both kinds of BLEU the same.
-    for name, metric in metrics(papers=papers).items():
+    comparisons = []
+    # One metric at a time: sacreBLEU gives both variants of BLEU the same name.
+    for name, metric in metrics(tokenized=tokenized).items():
         paired = PairedTest(
             list(systems.items()),
             {name: metric},
             references,
-            test_type=_TESTS[test],
+            test_type=_TEST_TYPES[test],
             n_samples=trials,
         )
         signatures, columns = paired()
@@ -61,10 +66,10 @@ def compare(
         _, results = columns.values()
         for system, result in zip(systems, results, strict=True):
             assert isinstance(result, Result)
-            # NumPy's numbers, some of which JSON does not know.
+            # NumPy numbers become Python numbers, because JSON does not accept all NumPy types.
             mean, margin = (
-                None if each is None else float(each) for each in (result.mean, result.ci)
+                None if number is None else float(number) for number in (result.mean, result.ci)
             )
             score = Score(name, result.score, signature, mean, margin)
-            found.append(Comparison(system, score, result.p_value))
-    return found
+            comparisons.append(Comparison(system, score, result.p_value))
+    return comparisons

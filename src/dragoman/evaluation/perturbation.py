@@ -1,8 +1,7 @@
-"""How is a sentence disturbed?
+"""Perturb one sentence: capitals, missing punctuation, typos, inserted numbers and placeholders.
 
-People shout, forget the full stop and mistype; programs put in numbers, addresses and places for
-later. Each function here does one of these to one sentence, and draws from the chance it is given,
-so that the same seed disturbs the same sentence in the same way.
+Each function makes one change to one sentence. Functions that need random numbers take them from
+the given generator, so the same seed gives the same change.
 """
 
 from __future__ import annotations
@@ -16,126 +15,127 @@ from string import ascii_letters, ascii_lowercase
 from typing import NamedTuple
 
 TYPO_RATE = 0.1
-"""Of the words that are long enough."""
+"""Share of the words with at least four letters that get a typo."""
 
-_LONG_ENOUGH = 4
-_STOPS = " .!?…。！？।؟"
-# Thousands and decimals are parted by any of these, and a translation may change them.
-_PARTED_BY = "[.,'’\u00a0\u2009\u202f ]?"
+_MIN_TYPO_LENGTH = 4
+_FINAL_PUNCTUATION = " .!?…。！？।؟"
+# A translation may change the separator of thousands and decimals to any of these.
+_SEPARATOR = "[.,'’\u00a0\u2009\u202f ]?"
 _NUMBER = re.compile(r"\d(?:[.,'’\u00a0\u2009\u202f]?\d)+")
 
 
-class Charge(NamedTuple):
-    """A sentence with something in it that must come out as it is."""
+class ProtectedText(NamedTuple):
+    """A sentence with a span that a translation must keep unchanged."""
 
     text: str
     pattern: re.Pattern[str]
-    """Finds it, once in the text and once in a good translation."""
+    """Matches the span: once in the text and once in a good translation."""
 
 
-def shout(text: str) -> str:
-    """Write it in capitals."""
+def uppercase(text: str) -> str:
+    """Write the sentence in capitals."""
     return text.upper()
 
 
-def drop_stop(text: str) -> str:
-    """Leave out what ends it."""
-    return text.rstrip(_STOPS)
+def drop_final_punctuation(text: str) -> str:
+    """Remove the punctuation at the end."""
+    return text.rstrip(_FINAL_PUNCTUATION)
 
 
-def mistype(text: str, chance: Random) -> str:
-    """Swap two letters of a word, drop one or double one, in some of the words."""
+def add_typos(text: str, rng: Random) -> str:
+    """Swap, drop or double letters in some of the words."""
     return "".join(
-        _typo(run, chance)
-        if is_word and len(run) >= _LONG_ENOUGH and chance.random() < TYPO_RATE
+        _typo(run, rng)
+        if is_word and len(run) >= _MIN_TYPO_LENGTH and rng.random() < TYPO_RATE
         else run
-        for is_word, run in words_and_gaps(text)
+        for is_word, run in split_words(text)
     )
 
 
-def _typo(word: str, chance: Random) -> str:
-    place = chance.randrange(len(word) - 1)
-    before, one, two, after = word[:place], word[place], word[place + 1], word[place + 2 :]
-    swapped, dropped, doubled = two + one, two, one + one + two
-    # Two letters that are the same are swapped for nothing.
-    found = {before + middle + after for middle in (swapped, dropped, doubled)} - {word}
-    return chance.choice(sorted(found))
+def _typo(word: str, rng: Random) -> str:
+    position = rng.randrange(len(word) - 1)
+    before, after = word[:position], word[position + 2 :]
+    first, second = word[position], word[position + 1]
+    swapped, dropped, doubled = second + first, second, first + first + second
+    # Swapping two equal letters changes nothing, so that result is excluded.
+    typos = {before + middle + after for middle in (swapped, dropped, doubled)} - {word}
+    return rng.choice(sorted(typos))
 
 
-def words_and_gaps(text: str) -> Iterator[tuple[bool, str]]:
-    """Cut a text into runs of letters, with the marks on them, and what parts them."""
-    for is_word, run in groupby(text, lambda each: unicodedata.category(each)[0] in "LM"):
+def split_words(text: str) -> Iterator[tuple[bool, str]]:
+    """Split a text into words (letters with their combining marks) and the text between them."""
+    for is_word, run in groupby(text, lambda letter: unicodedata.category(letter)[0] in "LM"):
         yield is_word, "".join(run)
 
 
-def change_number(text: str, chance: Random) -> Charge | None:
-    """Change every figure of the first number, if there is one of two figures or more."""
-    found = _NUMBER.search(text)
-    if not found:
+def change_number(text: str, rng: Random) -> ProtectedText | None:
+    """Change every digit of the first number with two digits or more; None if there is none."""
+    match = _NUMBER.search(text)
+    if not match:
         return None
-    # Never the figure that was, and never zero, which may stand or fall at either end of a number.
-    figures = (
-        str((int(each) + chance.randrange(8)) % 9 + 1) for each in found[0] if each.isdigit()
+    # A new digit differs from the old one. It is never 0: a translation may add or drop zeros at
+    # either end of a number.
+    digits = (
+        str((int(letter) + rng.randrange(8)) % 9 + 1) for letter in match[0] if letter.isdigit()
     )
-    number = re.sub(r"\d", lambda _: next(figures), found[0])
-    return Charge(text[: found.start()] + number + text[found.end() :], _same_figures(number))
+    number = re.sub(r"\d", lambda _: next(digits), match[0])
+    changed = text[: match.start()] + number + text[match.end() :]
+    return ProtectedText(changed, _same_digits(number))
 
 
-def put_number(text: str, chance: Random) -> Charge:
-    """Put in a number."""
-    number = "".join(chance.choices("123456789", k=chance.randint(3, 6)))
-    return Charge(_put(text, number, chance), _same_figures(number))
+def insert_number(text: str, rng: Random) -> ProtectedText:
+    """Insert a number."""
+    number = "".join(rng.choices("123456789", k=rng.randint(3, 6)))
+    return ProtectedText(_insert(text, number, rng), _same_digits(number))
 
 
-def put_web_address(text: str, chance: Random) -> Charge:
-    """Put in the address of a page."""
-    host, page = (_letters(letters, chance) for letters in (ascii_lowercase, ascii_letters))
-    return _put_literal(
-        text, f"https://{host}.example.org/{page}?id={chance.randrange(99)}", chance
-    )
+def insert_url(text: str, rng: Random) -> ProtectedText:
+    """Insert the address of a web page."""
+    host, page = (_random_word(letters, rng) for letters in (ascii_lowercase, ascii_letters))
+    return _insert_literal(text, f"https://{host}.example.org/{page}?id={rng.randrange(99)}", rng)
 
 
-def put_mail_address(text: str, chance: Random) -> Charge:
-    """Put in the address of a person."""
-    person, host = (_letters(ascii_lowercase, chance) for _ in range(2))
-    return _put_literal(text, f"{person}@{host}.example.org", chance)
+def insert_email(text: str, rng: Random) -> ProtectedText:
+    """Insert an email address."""
+    person, host = (_random_word(ascii_lowercase, rng) for _ in range(2))
+    return _insert_literal(text, f"{person}@{host}.example.org", rng)
 
 
-def put_format(text: str, chance: Random) -> Charge:
-    """Put in a place that `printf` fills."""
-    return _put_literal(text, "%s", chance)
+def insert_printf_placeholder(text: str, rng: Random) -> ProtectedText:
+    """Insert a placeholder of `printf`."""
+    return _insert_literal(text, "%s", rng)
 
 
-def put_name(text: str, chance: Random) -> Charge:
-    """Put in a place with a name in braces."""
-    return _put_literal(text, "{name}", chance)
+def insert_named_placeholder(text: str, rng: Random) -> ProtectedText:
+    """Insert a placeholder with a name in braces."""
+    return _insert_literal(text, "{name}", rng)
 
 
-def put_tags(text: str, chance: Random) -> Charge:
-    """Make a word bold."""
+def insert_tags(text: str, rng: Random) -> ProtectedText:
+    """Put one word between tags for bold text."""
     words = text.split(" ")
-    place = chance.randrange(len(words))
-    words[place] = f"<b>{words[place]}</b>"
-    return Charge(" ".join(words), re.compile(r"<b>[^<>]*\w[^<>]*</b>"))
+    position = rng.randrange(len(words))
+    words[position] = f"<b>{words[position]}</b>"
+    return ProtectedText(" ".join(words), re.compile(r"<b>[^<>]*\w[^<>]*</b>"))
 
 
-def _put_literal(text: str, what: str, chance: Random) -> Charge:
-    # ASCII: in Chinese, the next word follows without a space.
-    pattern = re.compile(rf"(?<!\w){re.escape(what)}(?!\w)", re.ASCII)
-    return Charge(_put(text, what, chance), pattern)
+def _insert_literal(text: str, literal: str, rng: Random) -> ProtectedText:
+    # ASCII word boundaries: in Chinese, the next word follows without a space.
+    pattern = re.compile(rf"(?<!\w){re.escape(literal)}(?!\w)", re.ASCII)
+    return ProtectedText(_insert(text, literal, rng), pattern)
 
 
-def _put(text: str, what: str, chance: Random) -> str:
-    """Put it between two words, or behind the only one."""
+def _insert(text: str, literal: str, rng: Random) -> str:
+    """Insert between two words, or after the only one."""
     words = text.split(" ")
-    words.insert(chance.randint(1, max(len(words) - 1, 1)), what)
+    words.insert(rng.randint(1, max(len(words) - 1, 1)), literal)
     return " ".join(words)
 
 
-def _same_figures(number: str) -> re.Pattern[str]:
-    figures = _PARTED_BY.join(each for each in number if each.isdigit())
-    return re.compile(rf"(?<!\d){figures}(?!\d)")
+def _same_digits(number: str) -> re.Pattern[str]:
+    digits = _SEPARATOR.join(letter for letter in number if letter.isdigit())
+    return re.compile(rf"(?<!\d){digits}(?!\d)")
 
 
-def _letters(letters: str, chance: Random) -> str:
-    return "".join(chance.choices(letters, k=chance.randint(5, 9)))
+def _random_word(letters: str, rng: Random) -> str:
+    return "".join(rng.choices(letters, k=rng.randint(5, 9)))

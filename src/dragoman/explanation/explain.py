@@ -1,15 +1,15 @@
-"""How is a sentence explained?
+"""Explain one translation: probabilities, attention and search.
 
-It is translated by the search that translates it always, watched step by step; then source and
-translation go through the model once more, all places at once, while every attention is recorded.
-The text is the one that `dragoman translate` gives, also where it searches twice.
+The sentence is translated by the usual search, which is recorded step by step. Then source and
+translation go through the model once more, all positions at once, and every attention module is
+recorded. The text is the one that `dragoman translate` gives, including its second search for
+translations that look wrong.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -18,96 +18,84 @@ from torch import nn
 from dragoman.data.batch import collate
 from dragoman.decoding.beam import Beam
 from dragoman.decoding.engine import Hypothesis
-from dragoman.decoding.guard import Guard
-from dragoman.decoding.pytorch import PyTorch
-from dragoman.doubt import doubts, guarded
+from dragoman.decoding.engines.pytorch import PyTorch
+from dragoman.decoding.logits_processor import LogitsProcessor
 from dragoman.errors import ArtifactError, DataError
 from dragoman.explanation.explanation import (
-    Beginning,
-    Ended,
+    AttentionView,
+    DotProduct,
     Explanation,
-    Look,
-    Product,
-    SearchStory,
-    Word,
+    FinishedHypothesis,
+    OutputToken,
+    PartialHypothesis,
+    SearchTrace,
 )
-from dragoman.explanation.heads import judge
-from dragoman.explanation.replay import Replay, replay
-from dragoman.model.parts import Reach, Similarity
-from dragoman.model.record import Map, record
-from dragoman.recipe import DecodingRecipe
+from dragoman.explanation.heads import describe_head
+from dragoman.explanation.page import END_LABEL
+from dragoman.explanation.replay import BeamTrace, replay
+from dragoman.inference.quality import detect_degeneration, with_repetition_limits
+from dragoman.inference.translator import Translator
+from dragoman.model.parts import AttentionKind, Similarity
+from dragoman.model.record import AttentionRecord, record
+from dragoman.recipe.schema import DecodingRecipe
 from dragoman.tokenizer.interface import BEGIN, END, Tokenizer
-from dragoman.translator import Translator
 
 ALTERNATIVES = 4
-"""Other tokens that are shown for each place."""
-LABELS = {BEGIN: "⟨begin⟩", END: "⟨end⟩"}
-_SAME = 1e-4
-"""A score is a dot product if it differs from it by no more, as a share of the largest: sums of
-float32 in another order do."""
+"""Number of other tokens that are shown at each position."""
+LABELS = {BEGIN: "⟨begin⟩", END: END_LABEL}
+_TOLERANCE = 1e-4
+"""Relative difference up to which a score counts as the dot product: float32 sums in another order
+differ by less."""
 
-_PLACED = "; how far apart the two stand has its part in it"
+_POSITION_NOTE = "; the distance of the two tokens also changes it"
 
 
-def explain(
-    model: Translator | str | Path,
-    sentence: str,
-    settings: Sequence[str] = (),
-    *,
-    language: str = "",
-) -> Explanation:
-    """Translate a sentence with a run, and tell all about it.
-
-    Settings change those of the run, as `decoding.beam=3`; a translator has its own.
-    """
-    if isinstance(model, str | Path):
-        translator = Translator.load(model, settings, engine="pytorch")
-    elif settings:
-        raise DataError("a translator has its settings; name the run to change them")
-    else:
-        translator = model
-    engine, inner = _inside(translator)
+def explain_sentence(translator: Translator, sentence: str, language: str = "") -> Explanation:
+    """Translate a sentence with a loaded model and explain the translation."""
+    engine, model = _single_model(translator)
     ids = translator.ids(sentence, language)
-    _check(ids, translator)
-    return _Explaining(translator, engine, inner, ids).explanation(sentence)
+    _check_length(ids, translator)
+    return _Explainer(translator, engine, model, ids).explain(sentence)
 
 
-def _inside(translator: Translator) -> tuple[PyTorch, nn.Module]:
-    """The engine, and the one model in it."""
+def _single_model(translator: Translator) -> tuple[PyTorch, nn.Module]:
+    """The engine and the one model in it."""
     engine = translator.engine
     if not isinstance(engine, PyTorch):
         raise ArtifactError(
-            f"{engine.name} does not show what happens inside a model; load the run itself with "
-            "Translator.load(RUN, engine='pytorch')"
+            f"the engine {engine.name} does not give access to the inside of a model; load the run "
+            "itself with Translator.load(RUN, engine='pytorch')"
         )
     if not isinstance(engine.model, nn.Module):
         raise ArtifactError(
-            "several runs that translate as one have no one attention to show; name one of them"
+            "an ensemble of several runs has no single attention to show; name one of the runs"
         )
     return engine, engine.model
 
 
-def _check(ids: Sequence[int], translator: Translator) -> None:
-    most = translator.settings.longest
+def _check_length(ids: Sequence[int], translator: Translator) -> None:
+    limit = translator.settings.max_source_tokens
     if not ids:
-        raise DataError("the sentence has nothing to translate; expected some text")
-    if len(ids) > most:
+        raise DataError("the sentence is empty: there is nothing to translate; expected some text")
+    if len(ids) > limit:
         raise DataError(
-            f"the sentence has {len(ids)} tokens, but the model reads {most} at once; such a text "
-            "is translated in pieces: explain one of its sentences"
+            f"the sentence has {len(ids)} tokens, but the model reads at most {limit} at once "
+            "(decoding.max_source_tokens). Such a text is translated in parts: explain one of its "
+            "sentences"
         )
 
 
-class _Found(NamedTuple):
-    """What a search found, and how."""
+class _SearchResult(NamedTuple):
+    """The best hypothesis, the settings that found it, and the recorded search."""
 
-    answer: Hypothesis
+    best: Hypothesis
     settings: DecodingRecipe
-    story: Replay | None
+    trace: BeamTrace | None
+    """None for sampling."""
 
 
-class _Explaining:
-    """One sentence on its way through a model."""
+class _Explainer:
+    """Translates and explains one sentence."""
 
     def __init__(
         self, translator: Translator, engine: PyTorch, model: nn.Module, ids: list[int]
@@ -116,109 +104,125 @@ class _Explaining:
         self.engine = engine
         self.model: Any = model
         self.ids = ids
-        batch = collate([ids], [[]])
-        self.source, self.is_real = (torch.from_numpy(each).to(engine.device) for each in batch[:2])
+        source, is_real, *_ = collate([ids], [[]])
+        self.source = torch.from_numpy(source).to(engine.device)
+        self.is_real = torch.from_numpy(is_real).to(engine.device)
 
-    def explanation(self, sentence: str) -> Explanation:
-        translator, (found, notes) = self.translator, self._translate()
-        answer = found.answer
-        # What reads the last token says the end: for that there may be no place left.
-        written = [*answer.tokens, END] if answer.is_ended else list(answer.tokens)
-        read = [BEGIN, *written[:-1]]
-        target = torch.tensor([read], device=self.engine.device)
+    def explain(self, sentence: str) -> Explanation:
+        translator, (result, notes) = self.translator, self._translate()
+        best = result.best
+        # A finished translation ends with the end token, which the decoder writes but never reads.
+        output = [*best.tokens, END] if best.is_finished else list(best.tokens)
+        decoder_input = [BEGIN, *output[:-1]]
+        target = torch.tensor([decoder_input], device=self.engine.device)
         with record(self.model) as maps, torch.no_grad():
             memory = self.model.encode(self.source, self.is_real)
             logits, _ = self.model.decode(target, memory, None)
-        looks = tuple(_look(self.model, each) for each in maps)
-        (text,) = translator.target.decode([answer.tokens])
+        views = tuple(_view(self.model, attention_map) for attention_map in maps)
+        (text,) = translator.target.decode([best.tokens])
         return Explanation(
             sentence=sentence.strip(),
             translation=text.replace("\n", " ").strip(),
-            score=answer.score,
+            score=best.score,
             languages=(translator.recipe.languages.source, translator.recipe.languages.target),
-            model=_described(translator, self.model),
-            source=tuple(_labels(translator.source, [*self.ids, END])),
-            read=tuple(_labels(translator.target, read)),
-            words=tuple(self._words(logits[0].float(), written, found.settings)),
-            looks=looks,
-            search=self._story(found),
+            model=_model_summary(translator, self.model),
+            source_tokens=tuple(_labels(translator.source, [*self.ids, END])),
+            decoder_input=tuple(_labels(translator.target, decoder_input)),
+            tokens=tuple(self._output_tokens(logits[0].float(), output, result.settings)),
+            attention=views,
+            search=self._search_trace(result),
             notes=tuple(notes),
-            alignments=tuple(each.weights.mean(axis=0) for each in looks if each.kind == "cross"),
+            alignments=tuple(view.weights.mean(axis=0) for view in views if view.role == "cross"),
         )
 
-    def _translate(self) -> tuple[_Found, list[str]]:
-        """Search; where the answer looks wrong, search again under guard, as a translator does."""
+    def _translate(self) -> tuple[_SearchResult, list[str]]:
+        """Search, and search again with repetition limits if the translation looks wrong."""
         settings = self.translator.settings
-        found = self._search(settings)
-        wrong = doubts(self.ids, found.answer)
-        if not wrong:
-            return found, []
-        looks_wrong = f"The translation looks wrong ({' and '.join(wrong)})."
+        first = self._search(settings)
+        problems = detect_degeneration(self.ids, first.best)
+        if not problems:
+            return first, []
+        warning = f"The translation looks wrong ({' and '.join(problems)})."
         if not settings.retry:
-            return found, [looks_wrong]
-        second = self._search(guarded(settings))
-        if doubts(self.ids, second.answer):
-            return found, [f"{looks_wrong} A second search, under guard, did not mend it."]
+            return first, [warning]
+        second = self._search(with_repetition_limits(settings))
+        if detect_degeneration(self.ids, second.best):
+            return first, [f"{warning} A second search with repetition limits did not help."]
         return second, [
-            f"A first search gave a translation that looks wrong ({' and '.join(wrong)}). "
-            "Shown is a second one, under guard against repetition."
+            f"The first search gave a translation that looks wrong ({' and '.join(problems)}). "
+            "This page shows the second search, which limits repetition."
         ]
 
-    def _search(self, settings: DecodingRecipe) -> _Found:
+    def _search(self, settings: DecodingRecipe) -> _SearchResult:
         if settings.search == "sample":
-            ((answer, *_),) = self.engine.search(settings).run(
-                self.model, self.source, self.is_real
-            )
-            return _Found(answer, settings, None)
-        if settings.search == "greedy":  # It is a beam of one.
-            alone = {"search": "beam", "beam": 1, "hypotheses": 1, "patience": 1.0}
-            search = Beam(settings.model_copy(update=alone))
+            ((best, *_),) = self.engine.search(settings).run(self.model, self.source, self.is_real)
+            return _SearchResult(best, settings, None)
+        if settings.search == "greedy":  # It is a beam of size 1.
+            single = {"search": "beam", "beam_size": 1, "num_hypotheses": 1, "patience": 1.0}
+            search = Beam(settings.model_copy(update=single))
         else:
             search = Beam(settings)
         steps = list(search.steps(self.model, self.source, self.is_real))
-        return _Found(steps[-1].done[0][0], settings, replay(search, steps))
+        return _SearchResult(steps[-1].done[0][0], settings, replay(search, steps))
 
-    def _words(self, logits: Any, written: list[int], settings: DecodingRecipe) -> list[Word]:
-        """What each place wrote, and what it might have written."""
-        guard = Guard(settings, END, (), logits.device)
-        alone = torch.zeros(1, dtype=torch.long, device=logits.device)
-        words = []
-        for place, token in enumerate(written):
-            before = torch.tensor([written[:place]], dtype=torch.long, device=logits.device)
-            chances = guard(logits[place : place + 1], before, alone)[0].softmax(dim=-1)
-            likely = chances.topk(min(ALTERNATIVES + 1, len(chances)))
-            pairs = zip(likely.indices.tolist(), likely.values.tolist(), strict=True)
-            others = [(each, chance) for each, chance in pairs if each != token and chance > 0]
-            names = _labels(self.translator.target, [token, *(each for each, _ in others)])
-            shown = zip(names[1:], (chance for _, chance in others), strict=True)
-            words.append(Word(names[0], float(chances[token]), tuple(shown)[:ALTERNATIVES]))
-        return words
+    def _output_tokens(
+        self, logits: Any, output: list[int], settings: DecodingRecipe
+    ) -> list[OutputToken]:
+        """The output token at each position, and the alternatives to it."""
+        process = LogitsProcessor(settings, END, (), logits.device)
+        only_row = torch.zeros(1, dtype=torch.long, device=logits.device)
+        tokens = []
+        for position, token in enumerate(output):
+            prefix = torch.tensor([output[:position]], dtype=torch.long, device=logits.device)
+            processed = process(logits[position : position + 1], prefix, only_row)
+            probabilities = processed[0].softmax(dim=-1)
+            top = probabilities.topk(min(ALTERNATIVES + 1, len(probabilities)))
+            alternatives = [
+                (number, probability)
+                for number, probability in zip(
+                    top.indices.tolist(), top.values.tolist(), strict=True
+                )
+                if number != token and probability > 0
+            ][:ALTERNATIVES]
+            label, *labels = _labels(
+                self.translator.target, [token, *(number for number, _ in alternatives)]
+            )
+            shown = zip(labels, (probability for _, probability in alternatives), strict=True)
+            tokens.append(OutputToken(label, float(probabilities[token]), tuple(shown)))
+        return tokens
 
-    def _story(self, found: _Found) -> SearchStory:
-        settings, story = found.settings, found.story
-        facts = (settings.length_form, settings.length_penalty)
-        if story is None:
-            return SearchStory(settings.search, 0, *facts)
-
-        def text(tokens: Sequence[int]) -> str:
-            (told,) = self.translator.target.decode([[each for each in tokens if each != END]])
-            return told.replace("\n", " ").strip()
-
-        def last(tokens: Sequence[int]) -> str:
-            return _labels(self.translator.target, tokens[-1:])[0]
-
+    def _search_trace(self, result: _SearchResult) -> SearchTrace:
+        settings, trace = result.settings, result.trace
+        normalization = (settings.length_normalization, settings.length_penalty)
+        if trace is None:
+            return SearchTrace(settings.search, 0, *normalization)
         steps = tuple(
             tuple(
-                Beginning(each.parent, last(each.tokens), text(each.tokens), each.score, each.fate)
-                for each in step
+                PartialHypothesis(
+                    candidate.parent,
+                    _labels(self.translator.target, candidate.tokens[-1:])[0],
+                    self._text(candidate.tokens),
+                    candidate.score,
+                    candidate.outcome,
+                )
+                for candidate in candidates
             )
-            for step in story.steps
+            for candidates in trace.steps
         )
-        finalists = tuple(
-            Ended(text(each.tokens), len(each.tokens), each.total, each.score)
-            for each in story.finalists
+        finished = tuple(
+            FinishedHypothesis(
+                self._text(hypothesis.tokens),
+                len(hypothesis.tokens),
+                hypothesis.total,
+                hypothesis.score,
+            )
+            for hypothesis in trace.finished
         )
-        return SearchStory(settings.search, story.width, *facts, steps, finalists)
+        return SearchTrace(settings.search, trace.beam_size, *normalization, steps, finished)
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        (text,) = self.translator.target.decode([[token for token in tokens if token != END]])
+        return text.replace("\n", " ").strip()
 
 
 def _labels(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
@@ -226,48 +230,56 @@ def _labels(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     return [LABELS.get(number, piece) for number, piece in zip(ids, pieces, strict=True)]
 
 
-def _look(model: nn.Module, seen: Map) -> Look:
-    """What was recorded of the one sentence, as numbers."""
-    attention = model.get_submodule(seen.name)
-    similarity, reach = getattr(attention, "similarity", None), getattr(attention, "reach", None)
-    weights, scores = (each[0].float().cpu().numpy() for each in (seen.weights, seen.scores))
-    mask = seen.mask[0, 0].expand(weights.shape[1:]).cpu().numpy()
-    product, is_placed = _product(similarity, seen)
-    return Look(
-        kind=seen.kind,
-        layer=seen.layer,
+def _view(model: nn.Module, recorded: AttentionRecord) -> AttentionView:
+    """Convert the record of one attention module to NumPy."""
+    attention = model.get_submodule(recorded.name)
+    similarity = getattr(attention, "similarity", None)
+    attention_kind = getattr(attention, "attention_kind", None)
+    weights = recorded.weights[0].float().cpu().numpy()
+    scores = recorded.scores[0].float().cpu().numpy()
+    mask = recorded.mask[0, 0].expand(weights.shape[1:]).cpu().numpy()
+    product, has_position = _dot_product(similarity, recorded)
+    return AttentionView(
+        role=recorded.role,
+        layer=recorded.layer,
         weights=weights,
         scores=scores,
         mask=mask,
-        similarity=_said_of(similarity) + (_PLACED if is_placed else ""),
-        reach=_said_of(reach),
-        is_softmax=isinstance(reach, Reach) and reach.is_softmax,
+        similarity=_part_summary(similarity) + (_POSITION_NOTE if has_position else ""),
+        attention_kind=_part_summary(attention_kind),
+        is_softmax=isinstance(attention_kind, AttentionKind) and attention_kind.is_softmax,
         product=product,
-        heads=tuple(judge(seen.kind, head, mask) for head in weights),
+        heads=tuple(describe_head(recorded.role, head, mask) for head in weights),
     )
 
 
-def _product(similarity: Any, seen: Map) -> tuple[Product | None, bool]:
-    """The vectors whose dot product the scores are, if they are; and whether a place adds to it."""
+def _dot_product(similarity: Any, recorded: AttentionRecord) -> tuple[DotProduct | None, bool]:
+    """The vectors whose dot product is the score, if any; and whether a position changes it."""
     if not isinstance(similarity, Similarity):
         return None, False
-    product = similarity.as_dot_product(seen.queries, seen.keys)
+    product = similarity.as_dot_product(recorded.queries, recorded.keys)
     if product is None:
         return None, False
-    again = product.scale * (product.queries @ product.keys.transpose(-1, -2))
-    if (again - seen.scores).abs().max() > _SAME * max(1.0, float(seen.scores.abs().max())):
+    recomputed = product.scale * (product.queries @ product.keys.transpose(-1, -2))
+    difference = (recomputed - recorded.scores).abs().max()
+    if difference > _TOLERANCE * max(1.0, float(recorded.scores.abs().max())):
         return None, True  # Only a position that acts on scores can have changed them.
-    queries, keys = (each[0].float().cpu().numpy() for each in product[:2])
-    return Product(queries, keys, product.scale), False
+    queries, keys = (vectors[0].float().cpu().numpy() for vectors in product[:2])
+    return DotProduct(queries, keys, product.scale), False
 
 
-def _said_of(part: Any) -> str:
-    """What the file of a part says it is, in its first sentence, without its sources."""
-    told = (sys.modules[type(part).__module__].__doc__ or type(part).__name__).strip()
-    return told.partition("\n\n")[0].partition("  (")[0].replace("\n", " ").rstrip(".")
+def _part_summary(part: Any) -> str:
+    """Return the first sentence of the part's module docstring, without citation, and its equation.
+
+    The equation is the first indented line, if there is one.
+    """
+    docstring = (sys.modules[type(part).__module__].__doc__ or type(part).__name__).strip()
+    title = docstring.partition("\n\n")[0].partition("  (")[0].replace("\n", " ").rstrip(".")
+    equations = [line.strip() for line in docstring.splitlines() if line.startswith("    ")]
+    return ", ".join([title, *equations[:1]])
 
 
-def _described(translator: Translator, model: nn.Module) -> str:
+def _model_summary(translator: Translator, model: nn.Module) -> str:
     recipe = translator.recipe.model
-    count = sum(each.numel() for each in model.parameters())
+    count = sum(parameter.numel() for parameter in model.parameters())
     return f"{recipe.architecture}, {count:,} parameters, weights {translator.model_hash[:12]}"

@@ -1,7 +1,7 @@
-"""What is there to know about one translation?
+"""The explanation of one translation, as plain numbers.
 
-Everything that the page shows, as plain numbers: what was written and what nearly was, where every
-head looked and what it compared, and how the search went.
+It contains everything that the page shows: the output tokens and their alternatives, the attention
+of every head, and the steps of the search.
 """
 
 from __future__ import annotations
@@ -11,143 +11,146 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from dragoman.durable import write_text
-from dragoman.explanation.heads import Head, Numbers
+from dragoman.explanation.heads import Array, HeadSummary
 from dragoman.explanation.page import render
-from dragoman.model.record import Kind
+from dragoman.explanation.replay import Outcome
+from dragoman.model.role import Role
+from dragoman.storage.files import write_text
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class OutputToken:
     """One token of the translation."""
 
     token: str
     probability: float
-    """Given the source and the tokens before it: the model's own, before any temperature."""
+    """Probability given the source and the tokens before it, without temperature."""
     alternatives: tuple[tuple[str, float], ...]
-    """The likeliest other tokens for this place, with their probabilities."""
+    """The most probable other tokens at this position, with their probabilities."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Product:
+class DotProduct:
     """The vectors whose dot product, times a scale, is the score of a pair."""
 
-    queries: Numbers
+    queries: Array
     """Heads × T × features."""
-    keys: Numbers
+    keys: Array
     """Heads × S × features."""
     scale: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """All heads of one attention, at all keys; what `record` saw, of the one sentence."""
+class AttentionView:
+    """All heads of one attention module, recorded for one sentence."""
 
-    kind: Kind
+    role: Role
     layer: int
     """Counted from the bottom, from zero."""
-    weights: Numbers
+    weights: Array
     """Heads × T × S; each row sums to one."""
-    scores: Numbers
-    """Heads × T × S; how like each query is to each key."""
-    mask: Numbers
-    """T × S; true where one may look."""
+    scores: Array
+    """Heads × T × S; the similarity of each query and each key."""
+    mask: Array
+    """T × S; true where attention is allowed."""
     similarity: str
-    """How a query is compared with a key, as its file says."""
-    reach: str
-    """How scores become weights, as its file says."""
+    """How a query is compared with a key: the equation of the part."""
+    attention_kind: str
+    """How scores become weights: the description of the part."""
     is_softmax: bool
-    product: Product | None
-    """None where the score is no dot product, or not that alone."""
-    heads: tuple[Head, ...]
+    product: DotProduct | None
+    """None if the score is not a dot product, or not only a dot product."""
+    heads: tuple[HeadSummary, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """A beginning that the search compared, in text."""
+class PartialHypothesis:
+    """An unfinished translation that the search compared with others."""
 
     parent: int
-    """Which of those that the step before kept it goes on from, from zero."""
+    """Which hypothesis of the previous step it extends: its index among those that were kept."""
     token: str
-    """What it adds."""
+    """The token that it adds."""
     text: str
-    """What it says so far."""
+    """The whole text so far."""
     score: float
-    fate: str
-    """One of those in `explanation/replay.py`."""
+    outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class FinishedHypothesis:
     """A complete translation that the search compared at the end."""
 
     text: str
     length: int
-    """Its tokens, the end counted."""
+    """Number of tokens, including the end token."""
     total: float
+    """Sum of the log-probabilities."""
     score: float
+    """The total, length-normalized."""
 
 
 @dataclass(frozen=True, slots=True)
-class SearchStory:
+class SearchTrace:
     """The search, step by step."""
 
     name: str
-    width: int
-    length_form: str
+    beam_size: int
+    length_normalization: str
     length_penalty: float
-    steps: tuple[tuple[Beginning, ...], ...] = ()
-    """None of a search that draws by chance: it compares nothing."""
-    finalists: tuple[Ended, ...] = ()
+    steps: tuple[tuple[PartialHypothesis, ...], ...] = ()
+    """Empty for sampling, which compares no hypotheses."""
+    finished: tuple[FinishedHypothesis, ...] = ()
+    """Best first; the first one is the translation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation:
-    """One sentence, its translation, and how it came to be."""
+    """One sentence, its translation, and how the model computed it."""
 
     sentence: str
     translation: str
     score: float
-    """The sum of the log-probabilities, made up for length."""
+    """Sum of the log-probabilities, length-normalized."""
     languages: tuple[str, str]
     model: str
-    """What it is, in a few words."""
-    source: tuple[str, ...]
-    """The tokens that were read; the last is the end."""
-    read: tuple[str, ...]
-    """What the decoder read, from its beginning on: at each place, the token before."""
-    words: tuple[Word, ...]
-    """What it wrote at each place; the last is the end, unless the length limit came first."""
-    looks: tuple[Look, ...]
-    """Every attention, from the bottom to the top; none where a model has none."""
-    search: SearchStory
+    """A short description of the model."""
+    source_tokens: tuple[str, ...]
+    """The input of the encoder; the last one is the end token."""
+    decoder_input: tuple[str, ...]
+    """The input of the decoder, from the begin token on: at each position, the previous token."""
+    tokens: tuple[OutputToken, ...]
+    """The output; the last one is the end token, unless the length limit was reached first."""
+    attention: tuple[AttentionView, ...]
+    """All attention modules, from bottom to top; empty for a model without attention."""
+    search: SearchTrace
     notes: tuple[str, ...] = ()
-    """What a reader should know, if anything."""
-    alignments: tuple[Numbers, ...] = field(default=())
-    """Of each cross-attention, T × S: the mean of its heads."""
+    """Warnings for the reader."""
+    alignments: tuple[Array, ...] = field(default=())
+    """For each cross-attention, T × S: the mean over its heads."""
 
     @property
-    def alignment(self) -> Numbers | None:
-        """T × S: the mean of the heads of the top cross-attention, if there is one."""
+    def alignment(self) -> Array | None:
+        """T × S: the mean over the heads of the top cross-attention, if there is one."""
         return self.alignments[-1] if self.alignments else None
 
-    def of_kind(self, kind: Kind) -> Sequence[Look]:
-        """The attentions of one kind, from the bottom to the top."""
-        return [each for each in self.looks if each.kind == kind]
+    def with_role(self, role: Role) -> Sequence[AttentionView]:
+        """The attention modules with one role, from bottom to top."""
+        return [view for view in self.attention if view.role == role]
 
     def to_html(self) -> str:
-        """One page that needs nothing else."""
+        """Render one self-contained HTML page."""
         return render(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write the page."""
+        """Write the page to a file."""
         write_text(Path(path), self.to_html())
         return Path(path)
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook, in a frame that can reach nothing outside it."""
+        """Show the page in a notebook, in a sandboxed frame."""
         return (
-            '<iframe sandbox="allow-scripts" title="How this translation came to be" '
+            '<iframe sandbox="allow-scripts" title="Explanation of a translation" '
             'style="width:100%;height:46rem;border:1px solid #8888;border-radius:8px" '
             f'srcdoc="{escape(self.to_html())}"></iframe>'
         )

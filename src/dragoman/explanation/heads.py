@@ -1,20 +1,29 @@
-"""What does a head do?
+"""Measure and describe what an attention head does.
 
-A few measures of where its weights lie, and a name in plain words where one of them is large. All
-are means over the rows in which there is a choice: whoever sees one key alone must look at it.
+All measures are means over the rows with a choice: a row that sees only one key is not counted.
 
-    entropy     −Σ wᵢ log₂ wᵢ, in bits; 2 to its power is about how many tokens are looked at
-    evenness    the entropy as a share of the largest that the visible keys allow
-    diagonal    the weight on the token itself; in cross-attention, within one place of the straight
-                line from the beginning of both sentences to their end
-    previous    the weight on the token before;  next: on the one behind
-    first       the weight on the first key;  last: on the last word;  end: on the source's end
+    entropy     −Σ wᵢ log₂ wᵢ in bits; 2 ** entropy is about the number of tokens attended to
+    evenness    the entropy divided by the largest entropy that the visible keys allow
+    diagonal    weight on the token itself
+    previous    weight on the previous token
+    next        weight on the next token
+    first       weight on the first token
+    last        weight on the last token before the end token
+    end         weight on the end token of the source
 
-A measure that has no meaning for a kind of attention is None.
+In cross-attention, "the token itself" is the source token on the straight line from the start of
+both sentences to their end; previous and next are its neighbors. A measure that has no meaning for
+a role is None.
+
+A description follows from thresholds. The largest share describes the head if it is at least
+`DOMINANT`. A share of at least `PARTIAL` that is also `LIFT` times the share of uniform attention
+describes it partly. All other heads attend uniformly, to one token per row, or have no clear
+pattern. The description contains the share, so that heads with the same pattern can be compared.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,27 +31,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.model.record import Kind
+from dragoman.model.role import Role
 
-MAIN = 0.5
-"""A share from which on a head is named after where it goes."""
-EVEN = 0.9
-"""An evenness from which on it looks everywhere."""
-SHARP = 0.5
-"""The mean of its largest weights from which on it picks single tokens."""
+DOMINANT = 0.5
+"""A head with this share of its weight at one position is described by it."""
+PARTIAL = 0.3
+"""A head with this share is partly described by it, if uniform attention has a much smaller one."""
+LIFT = 2.0
+"""How much larger than the share of uniform attention a partial share must be."""
+UNIFORM = 0.9
+"""From this evenness on, a head attends to all tokens equally."""
+PEAKED = 0.5
+"""If the mean of the largest weights is this large, a head attends to one token per row."""
 
-Numbers = npt.NDArray[Any]
+Array = npt.NDArray[Any]
+Shares = dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """Where the weights of one head lie, as shares, and what that is called."""
+class HeadSummary:
+    """The measures of one head, and a description in words."""
 
-    job: str
+    description: str
     entropy: float
     evenness: float
     largest: float
-    """The mean of the largest weight of each row."""
+    """Mean of the largest weight of each row."""
     diagonal: float
     previous: float | None
     next: float | None
@@ -51,74 +65,94 @@ class Head:
     end: float | None
 
 
-_JOBS: dict[str, dict[Kind, str]] = {
-    "previous": {"encoder": "looks one token back", "decoder": "looks one token back"},
-    "next": {"encoder": "looks one token ahead"},
+_DESCRIPTIONS: dict[str, dict[Role, str]] = {
+    "previous": {
+        "encoder": "previous token",
+        "decoder": "previous token",
+        "cross": "source in order, one token back",
+    },
+    "next": {"encoder": "next token", "cross": "source in order, one token ahead"},
     "diagonal": {
-        "encoder": "looks at the token itself",
-        "decoder": "looks at the token just read",
-        "cross": "goes along the source in step",
+        "encoder": "token itself",
+        "decoder": "current input token",
+        "cross": "source in order",
     },
-    "first": {
-        "encoder": "rests on the first token",
-        "decoder": "rests on the beginning",
-        "cross": "rests on the first token",
-    },
-    "last": {"encoder": "rests on the last word", "cross": "rests on the last word"},
-    "end": {"encoder": "rests on the end", "cross": "rests on the end"},
+    "first": {"encoder": "first token", "decoder": "begin token", "cross": "first token"},
+    "last": {"encoder": "last token before the end", "cross": "last token before the end"},
+    "end": {"encoder": "end token", "cross": "end token"},
 }
-EVERYWHERE, PICKS, MIXES = "looks everywhere alike", "picks single tokens", "mixes several tokens"
+UNIFORM_TEXT, PEAKED_TEXT, NO_PATTERN = (
+    "all tokens equally",
+    "one token per row",
+    "no clear pattern",
+)
 
 
-def judge(kind: Kind, weights: Numbers, mask: Numbers) -> Head:
-    """Measure one head, from its weights and what it could see, both of T rows and S columns."""
+def describe_head(role: Role, weights: Array, mask: Array) -> HeadSummary:
+    """Measure one head from its weights and its mask, both T × S."""
     rows = np.flatnonzero(mask.sum(axis=1) > 1)
     if not len(rows):
         rows = np.arange(len(weights))
-    weights, count = weights.astype(np.float64), weights.shape[1]
-    seen = weights[rows]
-    logarithms = np.log2(seen, where=seen > 0, out=np.zeros_like(seen))
-    entropies = -(seen * logarithms).sum(axis=1)
-    most = np.log2(np.maximum(mask[rows].sum(axis=1), 2))
-
-    def mean(column: Callable[[int], int]) -> float | None:
-        """The mean weight on a column that depends on the row, over rows that have it."""
-        places = [(row, column(row)) for row in rows.tolist()]
-        at = [weights[row, there] for row, there in places if 0 <= there < count]
-        return float(np.mean(at)) if at else None
-
-    is_own, has_end = kind != "cross", kind != "decoder"
-    diagonal = mean(lambda row: row) if is_own else _along(weights, rows)
-    shares: dict[str, float | None] = {
-        "diagonal": diagonal,
-        "previous": mean(lambda row: row - 1) if is_own else None,
-        "next": mean(lambda row: row + 1) if kind == "encoder" else None,
-        "first": mean(lambda _: 0),
-        "last": mean(lambda _: count - 2) if has_end else None,
-        "end": mean(lambda _: count - 1) if has_end else None,
-    }
-    evenness, largest = float((entropies / most).mean()), float(seen.max(axis=1).mean())
-    return Head(
-        job=_job(kind, shares, evenness, largest),
+    weights = weights.astype(np.float64)
+    chosen = weights[rows]
+    logarithms = np.log2(chosen, where=chosen > 0, out=np.zeros_like(chosen))
+    entropies = -(chosen * logarithms).sum(axis=1)
+    max_entropies = np.log2(np.maximum(mask[rows].sum(axis=1), 2))
+    shares = _shares(role, weights, rows)
+    uniform = _shares(role, mask / np.maximum(mask.sum(axis=1, keepdims=True), 1), rows)
+    evenness = float((entropies / max_entropies).mean())
+    largest = float(chosen.max(axis=1).mean())
+    return HeadSummary(
+        description=_describe(role, shares, uniform, evenness, largest),
         entropy=float(entropies.mean()),
         evenness=evenness,
         largest=largest,
-        **shares,  # type: ignore[arg-type]  # of diagonal and first there is always one
+        **shares,  # type: ignore[arg-type]  # diagonal and first are never None
     )
 
 
-def _along(weights: Numbers, rows: Numbers) -> float:
-    """The weight within one place of the straight line from corner to corner."""
-    height, width = weights.shape
-    line = np.arange(height) * (width - 1) / max(height - 1, 1)
-    is_near = np.abs(np.arange(width) - line[:, None]) <= 1
-    return float((weights * is_near)[rows].sum(axis=1).mean())
+def _shares(role: Role, weights: Array, rows: Array) -> Shares:
+    """How much weight is at each of the positions that have a name."""
+    columns = weights.shape[1]
+
+    def mean(column_of: Callable[[int], int]) -> float | None:
+        """The mean weight at one column per row, over the rows that have this column."""
+        pairs = [(row, column_of(row)) for row in rows.tolist()]
+        values = [weights[row, column] for row, column in pairs if 0 <= column < columns]
+        return float(np.mean(values)) if values else None
+
+    # In self-attention, rows and columns are the same tokens, and the line is the diagonal.
+    slope = (columns - 1) / max(len(weights) - 1, 1) if role == "cross" else 1.0
+
+    def on_line(row: int) -> int:
+        return math.floor(row * slope + 0.5)
+
+    is_causal = role == "decoder"  # No next token, and no end token among the keys.
+    return {
+        "diagonal": mean(on_line),
+        "previous": mean(lambda row: on_line(row) - 1),
+        "next": mean(lambda row: on_line(row) + 1) if not is_causal else None,
+        "first": mean(lambda _: 0),
+        "last": mean(lambda _: columns - 2) if not is_causal else None,
+        "end": mean(lambda _: columns - 1) if not is_causal else None,
+    }
 
 
-def _job(kind: Kind, shares: dict[str, float | None], evenness: float, largest: float) -> str:
-    name, share = max(shares.items(), key=lambda each: each[1] or 0.0)
-    if (share or 0.0) >= MAIN and evenness < EVEN:
-        return _JOBS[name][kind]
-    if evenness >= EVEN:
-        return EVERYWHERE
-    return PICKS if largest >= SHARP else MIXES
+def _describe(role: Role, shares: Shares, uniform: Shares, evenness: float, largest: float) -> str:
+    if evenness >= UNIFORM:
+        return UNIFORM_TEXT
+    known = {name: share for name, share in shares.items() if share is not None}
+    name = max(known, key=lambda measure: known[measure])
+    if known[name] >= DOMINANT:
+        return f"{_DESCRIPTIONS[name][role]} ({known[name]:.0%})"
+    if largest >= PEAKED:
+        return PEAKED_TEXT
+    clear = {
+        name: share
+        for name, share in known.items()
+        if share >= max(PARTIAL, LIFT * (uniform[name] or 0.0))
+    }
+    if clear:
+        name = max(clear, key=lambda measure: clear[measure])
+        return f"partly {_DESCRIPTIONS[name][role]} ({clear[name]:.0%})"
+    return NO_PATTERN

@@ -1,12 +1,12 @@
-"""How does an explanation become a page?
+"""Render an explanation as one HTML page.
 
-A template, a style and a script, which lie beside this file, and the numbers as JSON: one file that
-needs nothing else, and may load nothing else, for its own policy forbids it. A token may hold any
-text; it goes into the page as data and never as markup.
+The page is a template, a style sheet and scripts from the folder `html`, plus the numbers as JSON.
+It is one file that needs nothing else; its Content-Security-Policy forbids it to load anything. A
+token may contain any text; it goes into the page as data, never as markup.
 
-Numbers are rounded once, here, to as many decimals as the page shows, so what is shown is what
-was recorded. Weights are told in hundredths of a percent. Scores alone have more: the page divides
-them by their scale. Arrays are integers of 16 or 32 bits in base64, times a power of ten.
+Numbers are rounded once, here, to the decimals that the page shows. Weights are rounded to a
+hundredth of a percent. Scores have more decimals, because the page divides them by their scale.
+Arrays are stored as 16- or 32-bit integers in base64, times a power of ten.
 """
 
 from __future__ import annotations
@@ -17,65 +17,72 @@ import json
 import math
 import re
 import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict
 from html import escape
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dragoman.explanation import heads
-from dragoman.explanation.heads import Numbers
+from dragoman.explanation.heads import Array, HeadSummary
 
 if TYPE_CHECKING:
-    from dragoman.explanation.explanation import Explanation, Look, SearchStory
+    from dragoman.explanation.explanation import (
+        AttentionView,
+        DotProduct,
+        Explanation,
+        OutputToken,
+        SearchTrace,
+    )
 
+END_LABEL = "⟨end⟩"
+SCRIPTS = ("base", "tokens", "attention", "arithmetic", "search", "main")
+"""The script files, in the order in which they run."""
 WEIGHT_DECIMALS = 4
 VECTOR_DECIMALS, SCORE_DECIMALS = 3, 6
-"""At most; fewer where numbers are so large that their bits have no room."""
-ROOM, LEAST = 1_800_000, 500_000
-"""Characters for all arrays, and for queries and keys where maps leave less than that. Vectors that
-have no room are left out, and the page says so."""
+"""Upper limits; there are fewer decimals for numbers that are too large for their integers."""
+ARRAY_CHARACTERS, MIN_VECTOR_CHARACTERS = 1_800_000, 500_000
+"""Size budget for all arrays, and the part of it that queries and keys always get. Vectors beyond
+the budget are left out, and the page says so."""
 
 
 def render(explanation: Explanation) -> str:
-    """Write the page."""
-    beside = files("dragoman.explanation")
-    template, style, script = (
-        (beside / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
-    )
-    # In a script element, only < could end the data; json has a second spelling for it.
-    data = json.dumps(as_data(explanation), separators=(",", ":")).replace("<", "\\u003c")
-    parts = {
+    """Render the page."""
+    template = (_folder() / "page.html").read_text(encoding="utf-8")
+    style, script = style_and_script()
+    # Only "<" could end the script element that contains the data; JSON can escape it.
+    data = json.dumps(to_data(explanation), separators=(",", ":")).replace("<", "\\u003c")
+    values = {
         "policy": "default-src 'none'; "
-        f"style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'",
+        f"style-src '{policy_hash(style)}'; script-src '{policy_hash(script)}'; base-uri 'none'",
         "title": escape(f"{explanation.sentence} → {explanation.translation}"),
         "style": style,
         "script": script,
         "data": data,
     }
-    # In one go: what is put in is not looked at again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
+    # One pass: placeholders inside the inserted values are not replaced.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
 
 
-def as_data(explanation: Explanation) -> dict[str, Any]:
-    """Everything that the page shows, as JSON can hold it."""
-    left = max(ROOM - sum(map(_map_size, explanation.looks)), LEAST)
-    looks = []
-    # The vectors of the top come first, and of cross-attention before all, if not all have room.
-    order = sorted(explanation.looks, key=lambda each: (each.kind != "cross", -each.layer))
-    for look in order:
-        size = _vector_size(look)
-        has_room = size <= left
-        left -= size if has_room else 0
-        looks.append(_look(look, has_room))
-    words = [
-        {
-            "token": word.token,
-            "probability": _probability(word.probability),
-            "alternatives": [[token, _probability(each)] for token, each in word.alternatives],
-        }
-        for word in explanation.words
-    ]
+def style_and_script() -> tuple[str, str]:
+    """Return the style sheet and the script, which are the same in every page."""
+    style = (_folder() / "style.css").read_text(encoding="utf-8")
+    script = "\n".join((_folder() / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
+    return style, script
+
+
+def policy_hash(text: str) -> str:
+    """Return the hash by which a Content-Security-Policy allows a style sheet or a script."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def to_data(explanation: Explanation) -> dict[str, Any]:
+    """Everything that the page shows, in types that JSON has."""
+    sources, targets = explanation.source_tokens, [token.token for token in explanation.tokens]
     return {
         "sentence": explanation.sentence,
         "translation": explanation.translation,
@@ -84,107 +91,159 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
         "model": explanation.model,
         "score": round(explanation.score, 4),
         "notes": explanation.notes,
-        "source": explanation.source,
-        "read": explanation.read,
-        "words": words,
-        "alignments": [_fixed(each, WEIGHT_DECIMALS) for each in explanation.alignments],
-        "looks": looks,
-        "thresholds": {"main": heads.MAIN, "even": heads.EVEN, "sharp": heads.SHARP},
-        "search": _search(explanation.search),
+        "source_tokens": sources,
+        "decoder_input": explanation.decoder_input,
+        "tokenCounts": [_count_without_end(sources), _count_without_end(targets)],
+        "tokens": [_token_data(token) for token in explanation.tokens],
+        "alignments": [_pack(weights, WEIGHT_DECIMALS) for weights in explanation.alignments],
+        "attention": _attention_data(explanation.attention),
+        "thresholds": {
+            "dominant": heads.DOMINANT,
+            "partial": heads.PARTIAL,
+            "lift": heads.LIFT,
+            "uniform": heads.UNIFORM,
+            "peaked": heads.PEAKED,
+        },
+        "search": _search_data(explanation.search),
     }
 
 
-def _look(look: Look, with_vectors: bool) -> dict[str, Any]:
-    product = look.product
-    vectors = None
-    if product is not None:
-        vectors = {"scale": product.scale, "size": product.queries.shape[-1], "isLeftOut": True}
-        if with_vectors:
-            decimals = min(
-                _decimals(each, VECTOR_DECIMALS) for each in (product.queries, product.keys)
-            )
-            vectors |= {
-                "isLeftOut": False,
-                "queries": _fixed(product.queries, decimals),
-                "keys": _fixed(product.keys, decimals),
-            }
-    measures = [
-        {
-            name: value if isinstance(value, str) or value is None else round(value, 4)
-            for name in heads.Head.__slots__
-            for value in (getattr(head, name),)
-        }
-        for head in look.heads
-    ]
+def _count_without_end(tokens: Sequence[str]) -> int:
+    """The number of tokens, not counting an end token, so that both sides are comparable."""
+    has_end = bool(tokens) and tokens[-1] == END_LABEL
+    return len(tokens) - has_end
+
+
+def _token_data(token: OutputToken) -> dict[str, Any]:
     return {
-        "kind": look.kind,
-        "layer": look.layer,
-        "shape": look.weights.shape,
-        "weights": _fixed(look.weights, WEIGHT_DECIMALS),
-        "scores": _fixed(look.scores, _decimals(look.scores, SCORE_DECIMALS, 32), 32),
-        "mask": base64.b64encode(np.packbits(look.mask.flatten()).tobytes()).decode(),
-        "similarity": look.similarity,
-        "reach": look.reach,
-        "isSoftmax": look.is_softmax,
-        "vectors": vectors,
-        "heads": measures,
+        "token": token.token,
+        "probability": _round_probability(token.probability),
+        "alternatives": [
+            [other, _round_probability(probability)] for other, probability in token.alternatives
+        ],
     }
 
 
-def _search(story: SearchStory) -> dict[str, Any]:
+def _attention_data(views: Sequence[AttentionView]) -> list[dict[str, Any]]:
+    remaining = max(ARRAY_CHARACTERS - sum(map(_map_size, views)), MIN_VECTOR_CHARACTERS)
+    data = []
+    # If not all vectors fit, cross-attention and upper layers come first.
+    for view in sorted(views, key=lambda view: (view.role != "cross", -view.layer)):
+        size = _vector_size(view)
+        fits = size <= remaining
+        remaining -= size if fits else 0
+        data.append(_view_data(view, with_vectors=fits))
+    return data
+
+
+def _view_data(view: AttentionView, *, with_vectors: bool) -> dict[str, Any]:
+    product = view.product
     return {
-        "name": story.name,
-        "width": story.width,
-        "lengthForm": story.length_form,
-        "lengthPenalty": story.length_penalty,
+        "role": view.role,
+        "layer": view.layer,
+        "shape": view.weights.shape,
+        "weights": _pack(view.weights, WEIGHT_DECIMALS),
+        "scores": _pack(view.scores, _fitting_decimals(view.scores, SCORE_DECIMALS, 32), 32),
+        "mask": base64.b64encode(np.packbits(view.mask.flatten()).tobytes()).decode(),
+        "similarity": view.similarity,
+        "attentionKind": view.attention_kind,
+        "isSoftmax": view.is_softmax,
+        "vectors": None if product is None else _vector_data(product, with_vectors),
+        "heads": [_head_data(head) for head in view.heads],
+    }
+
+
+def _vector_data(product: DotProduct, with_vectors: bool) -> dict[str, Any]:
+    data = {
+        "scale": product.scale,
+        "size": product.queries.shape[-1],
+        "isLeftOut": not with_vectors,
+    }
+    if not with_vectors:
+        return data
+    decimals = min(
+        _fitting_decimals(vectors, VECTOR_DECIMALS) for vectors in (product.queries, product.keys)
+    )
+    return data | {
+        "queries": _pack(product.queries, decimals),
+        "keys": _pack(product.keys, decimals),
+    }
+
+
+def _head_data(head: HeadSummary) -> dict[str, Any]:
+    return {
+        name: round(value, 4) if isinstance(value, float) else value
+        for name, value in asdict(head).items()
+    }
+
+
+def _search_data(trace: SearchTrace) -> dict[str, Any]:
+    return {
+        "name": trace.name,
+        "beamSize": trace.beam_size,
+        "lengthNormalization": trace.length_normalization,
+        "lengthPenalty": trace.length_penalty,
         "steps": [
-            [[each.parent, each.token, each.text, round(each.score, 4), each.fate] for each in step]
-            for step in story.steps
+            [
+                [
+                    hypothesis.parent,
+                    hypothesis.token,
+                    hypothesis.text,
+                    round(hypothesis.score, 4),
+                    hypothesis.outcome,
+                ]
+                for hypothesis in step
+            ]
+            for step in trace.steps
         ],
-        "finalists": [
-            [each.text, each.length, round(each.total, 4), round(each.score, 4)]
-            for each in story.finalists
+        "finished": [
+            [
+                hypothesis.text,
+                hypothesis.length,
+                round(hypothesis.total, 4),
+                round(hypothesis.score, 4),
+            ]
+            for hypothesis in trace.finished
         ],
     }
 
 
-def _fixed(values: Numbers, decimals: int, bits: int = 16) -> dict[str, Any]:
-    """Numbers of so many decimals, as integers."""
-    whole = np.rint(values.astype(np.float64) * 10.0**decimals).astype(f"<i{bits // 8}")
-    text = base64.b64encode(whole.tobytes()).decode()
+def _pack(values: Array, decimals: int, bits: int = 16) -> dict[str, Any]:
+    """Numbers rounded to some decimals, as integers in base64."""
+    integers = np.rint(values.astype(np.float64) * 10.0**decimals).astype(f"<i{bits // 8}")
+    text = base64.b64encode(integers.tobytes()).decode()
     return {"decimals": decimals, "bits": bits, "data": text}
 
 
-def _decimals(values: Numbers, most: int, bits: int = 16) -> int:
-    """How many decimals have room."""
+def _fitting_decimals(values: Array, limit: int, bits: int = 16) -> int:
+    """How many decimals fit into the integers, at most `limit`."""
     largest = float(np.abs(values).max(initial=0.0))
-    room = math.floor(math.log10((2 ** (bits - 1) - 1) / largest)) if largest else most
-    return min(room, most)
+    fitting = math.floor(math.log10((2 ** (bits - 1) - 1) / largest)) if largest else limit
+    return min(fitting, limit)
 
 
-def _map_size(look: Look) -> int:
-    """Characters of weights and scores: base64 has four for three bytes."""
-    return look.weights.size * (2 + 4) * 4 // 3
+def _map_size(view: AttentionView) -> int:
+    """Characters of weights and scores; base64 needs four characters for three bytes."""
+    return view.weights.size * (2 + 4) * 4 // 3
 
 
-def _vector_size(look: Look) -> int:
+def _vector_size(view: AttentionView) -> int:
     """Characters of queries and keys."""
-    if look.product is None:
+    if view.product is None:
         return 0
-    return (look.product.queries.size + look.product.keys.size) * 2 * 4 // 3
+    return (view.product.queries.size + view.product.keys.size) * 2 * 4 // 3
 
 
-def _probability(value: float) -> float:
+def _round_probability(value: float) -> float:
     return float(f"{value:.6g}")
 
 
 def _direction(text: str) -> str:
-    """Where a text begins: at the first letter that says so."""
-    kinds = (unicodedata.bidirectional(each) for each in text)
-    first = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")
+    """The writing direction, given by the first letter that has one."""
+    classes = (unicodedata.bidirectional(letter) for letter in text)
+    first = next((name for name in classes if name in ("L", "R", "AL")), "L")
     return "ltr" if first == "L" else "rtl"
 
 
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
+def _folder() -> Traversable:
+    return files("dragoman.explanation") / "html"

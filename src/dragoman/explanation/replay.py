@@ -1,16 +1,17 @@
-"""How did the search find its answer?
+"""Reconstruct a beam search: what became of every hypothesis that it compared.
 
-Each step of a search shows what it compared, what goes on and what is complete; from these the fate
-of every beginning follows. Nothing is scored a second time.
+Each step of a search records the candidates that it compared, the hypotheses that it kept and those
+that are complete. The outcome of every candidate follows from these records; nothing is scored a
+second time. With beam size K the outcomes are:
 
-    kept       among the K best that have not ended: goes on
-    ended      ended among the K best: put away, to be compared at the end
-    cut        at the length limit: put away as it is
-    dropped    its score is below that of the K-th
-    late       it ended, but behind the K-th: not counted
-    left       others were enough, and the search is over
+    kept         among the K best unfinished candidates: the next step extends it
+    finished     it ends among the K best candidates: compared with the others at the end
+    truncated    it reached the length limit: compared at the end as it is
+    dropped      unfinished, and worse than the K-th that was kept
+    late         it ends, but not among the K best candidates: not used
+    unused       unfinished when the search stopped, because enough others were finished
 
-Greedy search is a beam of one.
+Greedy search is a beam of size 1.
 """
 
 from __future__ import annotations
@@ -21,97 +22,97 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.decoding.engine import Hypothesis
-from dragoman.decoding.search import Candidates, Search, Step
+from dragoman.decoding.search import Candidates, Search, SearchStep
 
-Fate = Literal["kept", "ended", "cut", "dropped", "late", "left"]
+Outcome = Literal["kept", "finished", "truncated", "dropped", "late", "unused"]
+Tokens = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A beginning that was compared with others."""
+    """A hypothesis that one step compared with others."""
 
     parent: int
-    """Which of those that were kept by the step before it goes on from; 0 in the first step."""
-    tokens: tuple[int, ...]
-    """All of them; `end` too."""
+    """Index of the hypothesis that it extends, among those that the previous step kept; 0 at first.
+    """
+    tokens: Tokens
+    """All tokens, including the end token."""
     score: float
-    """The sum of the log-probabilities of its tokens."""
-    fate: Fate
+    """Sum of the log-probabilities of its tokens."""
+    outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Finalist:
-    """A complete translation, as it was compared with others at the end."""
+class Finished:
+    """A complete translation with the score that the search used at the end."""
 
-    tokens: tuple[int, ...]
-    """With `end`, where it has one."""
+    tokens: Tokens
+    """Includes the end token, if there is one."""
     total: float
-    """The sum of the log-probabilities."""
+    """Sum of the log-probabilities."""
     score: float
-    """The total, made up for length."""
+    """The total, length-normalized."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
-    """A search, step by step."""
+class BeamTrace:
+    """A beam search, step by step."""
 
-    width: int
+    beam_size: int
     steps: tuple[tuple[Candidate, ...], ...]
-    """Of each step the candidates, best first: those that the search looked at, two for each place
-    in the beam; all others were worse."""
-    finalists: tuple[Finalist, ...]
-    """Best first; the first is the answer."""
+    """The candidates of each step, best first. A step compares two for each slot of the beam."""
+    finished: tuple[Finished, ...]
+    """Best first; the first one is the translation."""
 
 
-def replay(search: Search, steps: Sequence[Step]) -> Replay:
-    """Tell what became of every beginning of one sentence."""
-    told: list[tuple[Candidate, ...]] = []
-    finalists: dict[tuple[int, ...], Finalist] = {}
-    beginnings: list[tuple[int, ...]] = [()]
+def replay(search: Search, steps: Sequence[SearchStep]) -> BeamTrace:
+    """Find the outcome of every candidate of one sentence."""
+    traced: list[tuple[Candidate, ...]] = []
+    finished: dict[Tokens, Finished] = {}
+    prefixes: list[Tokens] = [()]
     done: tuple[Hypothesis, ...] = ()
     for step in steps:
         assert step.considered is not None
         kept = [tuple(row) for row in step.tokens.tolist()]
-        complete = {_whole(each, search.end) for each in step.done[0]}
-        new = complete - {_whole(each, search.end) for each in done}
+        complete = {_all_tokens(hypothesis, search.end) for hypothesis in step.done[0]}
+        new = complete - {_all_tokens(hypothesis, search.end) for hypothesis in done}
         candidates = tuple(
-            Candidate(parent, tokens, score, _fate(tokens, kept, new, search.end))
-            for parent, tokens, score in _considered(step.considered, beginnings)
+            Candidate(parent, tokens, score, _outcome(tokens, kept, new, search.end))
+            for parent, tokens, score in _extend(step.considered, prefixes)
         )
-        for each in candidates:
-            if each.fate in ("ended", "cut"):
-                score = search.normalise(each.score, len(each.tokens))
-                finalists[each.tokens] = Finalist(each.tokens, each.score, score)
-        told.append(candidates)
-        beginnings, done = kept, step.done[0]
-    order = [finalists[_whole(each, search.end)] for each in done]
-    return Replay(search.settings.beam, tuple(told), tuple(order))
+        for candidate in candidates:
+            if candidate.outcome in ("finished", "truncated"):
+                score = search.normalize(candidate.score, len(candidate.tokens))
+                finished[candidate.tokens] = Finished(candidate.tokens, candidate.score, score)
+        traced.append(candidates)
+        prefixes, done = kept, step.done[0]
+    best_first = [finished[_all_tokens(hypothesis, search.end)] for hypothesis in done]
+    return BeamTrace(search.settings.beam_size, tuple(traced), tuple(best_first))
 
 
-def _considered(
-    found: Candidates, beginnings: Sequence[tuple[int, ...]]
-) -> Iterator[tuple[int, tuple[int, ...], float]]:
-    columns = (found.rows[0].tolist(), found.tokens[0].tolist(), found.scores[0].tolist())
+def _extend(
+    considered: Candidates, prefixes: Sequence[Tokens]
+) -> Iterator[tuple[int, Tokens, float]]:
+    columns = (
+        considered.rows[0].tolist(),
+        considered.tokens[0].tolist(),
+        considered.scores[0].tolist(),
+    )
     for row, token, score in zip(*columns, strict=True):
-        if math.isfinite(score):  # What a guard forbids, and fillings, are no beginnings.
-            yield row, (*beginnings[row], token), score
+        if math.isfinite(score):  # Forbidden tokens and padding have a score of −∞.
+            yield row, (*prefixes[row], token), score
 
 
-def _fate(
-    tokens: tuple[int, ...],
-    kept: Sequence[tuple[int, ...]],
-    complete: set[tuple[int, ...]],
-    end: int,
-) -> Fate:
+def _outcome(tokens: Tokens, kept: Sequence[Tokens], complete: set[Tokens], end: int) -> Outcome:
     is_end = tokens[-1] == end
     if tokens in complete:
-        return "ended" if is_end else "cut"
+        return "finished" if is_end else "truncated"
     if tokens in kept:
         return "kept"
     if is_end:
         return "late"
-    return "dropped" if kept else "left"
+    return "dropped" if kept else "unused"
 
 
-def _whole(hypothesis: Hypothesis, end: int) -> tuple[int, ...]:
-    return (*hypothesis.tokens, end) if hypothesis.is_ended else hypothesis.tokens
+def _all_tokens(hypothesis: Hypothesis, end: int) -> Tokens:
+    return (*hypothesis.tokens, end) if hypothesis.is_finished else hypothesis.tokens

@@ -1,10 +1,10 @@
-"""What is an experiment on a claim of the lectures?
+"""The interface of an experiment on one claim of the lectures.
 
-It *measures*, and gives nothing but numbers; from these numbers alone it *judges* by a stated
-criterion, and *draws*. So a verdict can be repeated from the stored numbers, a figure
-redrawn, and a criterion shown to be one that can fail.
+An experiment *measures* and returns only numbers. From these numbers alone it *judges* the claim
+by a stated criterion and *draws* a figure. So a verdict can be repeated from the stored numbers, a
+figure can be redrawn, and tests can show with made-up numbers that a criterion can fail.
 
-A claim is one file in `claim/`, named by its number; the folder is the list.
+A claim is one file in `claims/`, named after its number; the folder is the list.
 """
 
 from __future__ import annotations
@@ -13,88 +13,104 @@ import importlib
 import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from matplotlib.figure import Figure
 
-from dragoman.errors import DataError, suggest
+from dragoman.lab.catalog import find_claim, list_claims
 
 Size = Literal["quick", "full"]
-"""Quick takes seconds, at most about a minute of one core; full is what an honest answer needs."""
+"""Quick takes less than two minutes on one core; full runs all seeds and steps of the result."""
 
-Verdict = Literal["holds", "holds in part", "does not hold here"]
+Verdict = Literal["supported", "partly supported", "not supported", "inconclusive"]
 
 Numbers = dict[str, Any]
-"""What was measured: names to numbers, lists of them, or tables; JSON can hold it."""
+"""The measurements of one experiment: a JSON mapping of names to numbers, lists and tables."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What the numbers say about the claim."""
+class Judgment:
+    """The verdict on a claim."""
 
     verdict: Verdict
-    because: str
+    explanation: str
     """One or two sentences with the numbers that decided."""
 
 
+def grade(*, is_supported: bool, is_partly_supported: bool) -> Verdict:
+    """The verdict for the two conditions of a criterion."""
+    if is_supported:
+        return "supported"
+    return "partly supported" if is_partly_supported else "not supported"
+
+
 class Experiment(ABC):
-    """One claim, and the way to find out."""
+    """One claim, and how to test it."""
 
     title: ClassVar[str]
-    """A few words."""
+    """A few words. A literal: the catalog reads it without importing the file."""
+    lectures: ClassVar[tuple[str, ...]]
+    """The lectures that make the claim, as short forms (`lectures.py`). A literal."""
+    durations: ClassVar[tuple[int, int]]
+    """Estimated seconds on one core, quick and full. A literal."""
     claim: ClassVar[str]
     """What the lectures say, in our words."""
-    lectures: ClassVar[tuple[str, ...]]
-    """The notes that say it, by their numbers."""
-    criterion: ClassVar[str]
-    """When it holds, when in part, and when not."""
     method: ClassVar[str]
-    """What is done, so that a reader can picture it."""
-    is_certain: ClassVar[bool] = False
-    """Whether chance plays no part: then the verdict itself is tested."""
+    """What is measured, and how."""
+    criterion: ClassVar[str]
+    """When the claim is supported, partly supported and not supported."""
+    is_seed_independent: ClassVar[bool] = False
+    """Whether every seed gives the same verdict. Then the verdict itself is tested."""
+    limitation: ClassVar[str] = ""
+    """Why the numbers cannot decide the claim yet. If it is set, the verdict is inconclusive."""
 
     @classmethod
-    def name(cls) -> str:
-        """The number of the claim, as C9: its file begins with it."""
+    def number(cls) -> str:
+        """The number of the claim, as C9. Its file name begins with it."""
         return f"C{int(cls.__module__.rpartition('.')[2][1:3])}"
 
     @abstractmethod
     def measure(self, size: Size, seed: int) -> Numbers:
-        """Run the experiment; all chance comes from the seed."""
+        """Run the experiment. All randomness comes from the seed."""
 
     @abstractmethod
-    def judge(self, numbers: Numbers) -> Judgement:
-        """Decide by the criterion, from the numbers alone."""
+    def judge(self, numbers: Numbers) -> Judgment:
+        """Apply the criterion to the numbers, without regard to the limitation."""
 
     @abstractmethod
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """Draw what was measured into an empty figure; it may be given another size."""
+        """Draw the numbers into an empty figure."""
 
-
-@cache
-def claims() -> dict[str, type[Experiment]]:
-    """All experiments by the numbers of their claims, as C9, in their order."""
-    found = {}
-    for file in sorted((Path(__file__).parent / "claim").glob("c[0-9][0-9]_*.py")):
-        module = importlib.import_module(f"dragoman.lab.claim.{file.stem}")
-        (experiment,) = (
-            member
-            for member in vars(module).values()
-            if inspect.isclass(member)
-            and issubclass(member, Experiment)
-            and member.__module__ == module.__name__
-            and not inspect.isabstract(member)
+    def conclude(self, numbers: Numbers) -> Judgment:
+        """Judge; if the experiment has a limitation, the verdict is inconclusive."""
+        judgment = self.judge(numbers)
+        if not self.limitation:
+            return judgment
+        explanation = (
+            f"{self.limitation} The criterion alone would say: {judgment.verdict}. "
+            f"{judgment.explanation}"
         )
-        found[experiment.name()] = experiment
-    return found
+        return Judgment("inconclusive", explanation)
 
 
-def find(name: str) -> Experiment:
-    """The experiment on a claim, as C9 or c09."""
-    number = name.upper().removeprefix("C").lstrip("0")
-    experiment = claims().get(f"C{number}")
-    if experiment is None:
-        raise DataError(f"there is no claim {name!r}; {suggest(name, list(claims()))}")
-    return experiment()
+def load_experiments() -> dict[str, type[Experiment]]:
+    """All experiments by the number of their claim, in order."""
+    return {number: _load(entry.module) for number, entry in list_claims().items()}
+
+
+def load_experiment(name: str) -> Experiment:
+    """The experiment on the claim named C9, c9, c09 or 9."""
+    return _load(find_claim(name).module)()
+
+
+def _load(name: str) -> type[Experiment]:
+    module = importlib.import_module(name)
+    (experiment,) = (
+        member
+        for member in vars(module).values()
+        if inspect.isclass(member)
+        and issubclass(member, Experiment)
+        and member.__module__ == name
+        and not inspect.isabstract(member)
+    )
+    return experiment

@@ -1,8 +1,8 @@
-"""How many operations lie between a word and what is computed from it?
+"""Path lengths in PyTorch's autograd graph: operations between a word and a result.
 
-PyTorch keeps a graph of what it computed, to send gradients back. Its nodes are operations on whole
-tensors, so places of one tensor are not told apart: the shortest way is the least that a word can
-have gone, the longest the most.
+The nodes of the graph are operations on whole tensors, so the positions inside one tensor are not
+separated. The shortest path is therefore a lower bound for the path of one word, and the longest
+path an upper bound.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from torch.autograd.graph import Node
 from dragoman.shapes import Tensor
 
 
-def shortest(computed: Tensor, word: Tensor) -> int:
-    """Operations on the shortest way from a leaf of the graph."""
+def shortest_path(computed: Tensor, word: Tensor) -> int:
+    """Operations on the shortest path from a leaf of the graph to a result."""
     assert computed.grad_fn is not None
-    waiting, seen = deque([(computed.grad_fn, 0)]), {computed.grad_fn}
-    while waiting:
-        node, count = waiting.popleft()
+    queue, visited = deque([(computed.grad_fn, 0)]), {computed.grad_fn}
+    while queue:
+        node, count = queue.popleft()
         if getattr(node, "variable", None) is word:
-            return count  # Where gradients gather is no operation.
-        for before, _ in node.next_functions:
-            if before is not None and before not in seen:
-                seen.add(before)
-                waiting.append((before, count + 1))
-    raise AssertionError("what was computed does not depend on the word")
+            return count  # The node that accumulates the gradient is not an operation.
+        for previous, _ in node.next_functions:
+            if previous is not None and previous not in visited:
+                visited.add(previous)
+                queue.append((previous, count + 1))
+    raise AssertionError("the result does not depend on the word")
 
 
-def longest(computed: Tensor) -> int:
-    """Operations on the longest way from any leaf, found from the leaves on."""
+def longest_path(computed: Tensor) -> int:
+    """Operations on the longest path from any leaf to a result, computed from the leaves up."""
     last = computed.grad_fn
     assert last is not None
     lengths: dict[Node, int] = {}
-    waiting = [last]
-    while waiting:
-        node = waiting[-1]
-        before = [each for each, _ in node.next_functions if each is not None]
-        unknown = [each for each in before if each not in lengths]
+    stack = [last]
+    while stack:
+        node = stack[-1]
+        inputs = [previous for previous, _ in node.next_functions if previous is not None]
+        unknown = [previous for previous in inputs if previous not in lengths]
         if unknown:
-            waiting += unknown
+            stack += unknown
             continue
-        lengths[waiting.pop()] = 1 + max((lengths[each] for each in before), default=-1)
+        lengths[stack.pop()] = 1 + max((lengths[previous] for previous in inputs), default=-1)
     return lengths[last]

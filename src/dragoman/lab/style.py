@@ -1,7 +1,7 @@
-"""How do the figures of the lab look?
+"""The look of the lab's figures.
 
-Colours that colour-blind people can tell apart (Okabe and Ito, 2008), in one order for all; no
-frame, a faint grid, and titles that say what is to be seen.
+Colors that color-blind readers can tell apart (Okabe and Ito, 2008), in one order for all figures;
+no frame, a faint grid, and titles that say what the panel shows.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
+
+from dragoman.lab.uncertainty import confidence_interval
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = (
     "#0072b2",
@@ -18,36 +20,35 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = (
     "#56b4e9",
     "#d55e00",
 )
-GREY = "#8a8f98"
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
+GRAY = "#8a8f98"
+COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
 
 
-def tidy(axes: Axes, title: str, across: str = "", up: str = "") -> None:
-    """Give axes their title and labels, and take away what does not speak."""
+def label_axes(axes: Axes, title: str, x_label: str = "", y_label: str = "") -> None:
+    """Set title and labels; remove the frame."""
     axes.set_title(title, loc="left", fontsize=10)
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25)
     axes.set_axisbelow(True)
 
 
-def dots(
-    axes: Axes,
-    across: float,
-    values: Sequence[float],
-    ends: tuple[float, float, float],
-    colour: str,
-) -> None:
-    """Show every seed as a dot, and beside them the mean with its interval."""
-    axes.plot([across] * len(values), values, "o", color=colour, alpha=0.35, markersize=5)
-    middle, low, high = ends
+def percent_axis(axes: Axes) -> None:
+    """Show the y axis, which holds shares, in percent."""
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+
+
+def plot_seeds(axes: Axes, x: float, values: Sequence[float], color: str) -> None:
+    """Plot every seed as a dot, and beside them the mean with its 95 % interval."""
+    axes.plot([x] * len(values), values, "o", color=color, alpha=0.35, markersize=5)
+    middle, low, high = confidence_interval(values)
     axes.errorbar(
-        across + 0.15,
+        x + 0.15,
         middle,
         yerr=[[middle - low], [high - middle]],
         fmt="D",
-        color=colour,
+        color=color,
         markersize=5,
         capsize=3,
     )

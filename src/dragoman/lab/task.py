@@ -1,8 +1,7 @@
-"""What can a small model be asked to learn?
+"""Toy tasks for small models: rules from sequences of symbols to sequences of symbols.
 
-A task is a rule from sequences of symbols to sequences of symbols, so plain that one sees at once
-which ability it needs: to copy, to turn round, to look something up. Examples are drawn without
-end, so what is learned cannot be learned by heart.
+Each rule is so simple that the ability it needs is obvious: copy, reverse, look up. Examples are
+drawn without end, so a model cannot memorize them.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ from dragoman.shapes import Bool, Int, Tensor
 from dragoman.tokenizer.interface import BEGIN, END, PADDING, SPECIAL
 
 FIRST = len(SPECIAL)
-"""The id of the first symbol; the ids below it frame and pad."""
+"""The id of the first symbol; smaller ids are the special tokens."""
 
 Draw = Callable[[random.Random, int], tuple[Sequence[int], Sequence[int]]]
-"""From chance and a length, a source and its target, in symbols counted from zero."""
+"""From a random generator and a length, a source and its target, in symbols from zero."""
 
 
 class Examples(NamedTuple):
-    """A padded batch: what is read, what was said so far, and what is to be said."""
+    """A padded batch: the source, the decoder input and the expected output."""
 
     source: Int[Tensor, "B S"]
     is_real: Bool[Tensor, "B S"]
     target: Int[Tensor, "B T"]
     truth: Int[Tensor, "B T"]
-    """Padding where nothing is to be said."""
+    """Padding where no output is expected."""
 
 
 @dataclass(frozen=True)
-class Task:
-    """A rule, its symbols, and how long its sources are."""
+class ToyTask:
+    """A rule, its number of symbols, and the range of source lengths."""
 
     draw: Draw
     symbols: int
@@ -45,75 +44,79 @@ class Task:
 
     @property
     def vocabulary(self) -> int:
-        """How many ids there are, the special ones included."""
+        """The number of ids, special tokens included."""
         return FIRST + self.symbols
 
-    def examples(self, count: int, chance: random.Random, length: int | None = None) -> Examples:
-        """Draw a batch; of one length, if it is said."""
+    def examples(self, count: int, rng: random.Random, length: int | None = None) -> Examples:
+        """Draw a batch; with `length`, all sources have that length."""
         sources, targets = [], []
         for _ in range(count):
-            chosen = chance.randint(self.shortest, self.longest) if length is None else length
-            source, target = self.draw(chance, chosen)
-            sources.append([FIRST + each for each in source] + [END])
-            targets.append([BEGIN, *(FIRST + each for each in target), END])
-        read, framed = _padded(sources), _padded(targets)
-        return Examples(read, read != PADDING, framed[:, :-1], framed[:, 1:])
+            chosen = rng.randint(self.shortest, self.longest) if length is None else length
+            source, target = self.draw(rng, chosen)
+            sources.append([FIRST + symbol for symbol in source] + [END])
+            targets.append([BEGIN, *(FIRST + symbol for symbol in target), END])
+        source_ids, target_ids = _pad(sources), _pad(targets)
+        return Examples(source_ids, source_ids != PADDING, target_ids[:, :-1], target_ids[:, 1:])
 
 
-def _padded(rows: list[list[int]]) -> Int[Tensor, "B T"]:
+def _pad(rows: list[list[int]]) -> Int[Tensor, "B T"]:
     longest = max(len(row) for row in rows)
     return torch.tensor([row + [PADDING] * (longest - len(row)) for row in rows])
 
 
-def copying(symbols: int, shortest: int, longest: int) -> Task:
-    """Say what was read."""
+def _draw_symbols(rng: random.Random, symbols: int, length: int) -> list[int]:
+    return [rng.randrange(symbols) for _ in range(length)]
 
-    def draw(chance: random.Random, length: int) -> tuple[list[int], list[int]]:
-        source = [chance.randrange(symbols) for _ in range(length)]
+
+def copy_task(symbols: int, shortest: int, longest: int) -> ToyTask:
+    """Output the source."""
+
+    def draw(rng: random.Random, length: int) -> tuple[list[int], list[int]]:
+        source = _draw_symbols(rng, symbols, length)
         return source, source
 
-    return Task(draw, symbols, shortest, longest)
+    return ToyTask(draw, symbols, shortest, longest)
 
 
-def reversing(symbols: int, shortest: int, longest: int) -> Task:
-    """Say it backwards."""
+def reverse_task(symbols: int, shortest: int, longest: int) -> ToyTask:
+    """Output the source in reverse."""
 
-    def draw(chance: random.Random, length: int) -> tuple[list[int], list[int]]:
-        source = [chance.randrange(symbols) for _ in range(length)]
+    def draw(rng: random.Random, length: int) -> tuple[list[int], list[int]]:
+        source = _draw_symbols(rng, symbols, length)
         return source, source[::-1]
 
-    return Task(draw, symbols, shortest, longest)
+    return ToyTask(draw, symbols, shortest, longest)
 
 
-def ruling(symbols: int, length: int, places: tuple[int, int], seed: int = 0) -> Task:
-    """Say at each place what a book of rules says of the symbols at two places seen from there.
+def pair_rule_task(symbols: int, length: int, offsets: tuple[int, int], seed: int = 0) -> ToyTask:
+    """Look up, at each position, a rule for the pair of symbols at two offsets.
 
-    "If this and that, then so": each pair of symbols has a rule of its own, drawn by chance, so
-    that neither symbol alone tells the answer. Beyond an end, the symbol at the end counts.
+    Each pair of symbols has its own random rule, so neither symbol alone determines the output.
+    Beyond an end of the source, the symbol at that end counts.
     """
-    chance = random.Random(f"rules {seed}")  # noqa: S311
-    rules = [[chance.randrange(symbols) for _ in range(symbols)] for _ in range(symbols)]
-    one, other = places
+    rules_rng = random.Random(f"rules {seed}")  # noqa: S311
+    rules = [[rules_rng.randrange(symbols) for _ in range(symbols)] for _ in range(symbols)]
+    first_offset, second_offset = offsets
 
-    def draw(chance: random.Random, length: int) -> tuple[list[int], list[int]]:
-        source = [chance.randrange(symbols) for _ in range(length)]
-        these, those = (_seen_from_each(source, away) for away in (one, other))
-        return source, [rules[this][that] for this, that in zip(these, those, strict=True)]
+    def draw(rng: random.Random, length: int) -> tuple[list[int], list[int]]:
+        source = _draw_symbols(rng, symbols, length)
+        pairs = zip(_shift(source, first_offset), _shift(source, second_offset), strict=True)
+        return source, [rules[first][second] for first, second in pairs]
 
-    return Task(draw, symbols, length, length)
-
-
-def shifting(symbols: int, length: int, away: int) -> Task:
-    """Say at each place the symbol so many places further on; before it, if that is negative."""
-
-    def draw(chance: random.Random, length: int) -> tuple[list[int], list[int]]:
-        source = [chance.randrange(symbols) for _ in range(length)]
-        return source, _seen_from_each(source, away)
-
-    return Task(draw, symbols, length, length)
+    return ToyTask(draw, symbols, length, length)
 
 
-def _seen_from_each(source: list[int], away: int) -> list[int]:
-    """The symbol so far away from each place, or the one at the end that it lies beyond."""
+def shift_task(symbols: int, length: int, offset: int) -> ToyTask:
+    """Output, at each position, the symbol at an offset; a negative offset looks back."""
+
+    def draw(rng: random.Random, length: int) -> tuple[list[int], list[int]]:
+        source = _draw_symbols(rng, symbols, length)
+        return source, _shift(source, offset)
+
+    return ToyTask(draw, symbols, length, length)
+
+
+def _shift(source: list[int], offset: int) -> list[int]:
+    """The symbol at an offset from each position, clamped to the ends of the source."""
     last = len(source) - 1
-    return [source[min(max(place + away, 0), last)] for place in range(len(source))]
+    return [source[min(max(position + offset, 0), last)] for position in range(len(source))]

@@ -1,15 +1,15 @@
-"""Which network does a recipe ask for?"""
+"""Building the network that a recipe describes."""
 
 from __future__ import annotations
 
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.encoder_decoder import EncoderDecoder
-from dragoman.model.initialisation import initialise
+from dragoman.model.initialization import initialize
 from dragoman.model.recurrent import Recurrent
 from dragoman.model.transformer import Transformer
-from dragoman.recipe import ModelRecipe, Recipe
+from dragoman.recipe.schema import ModelRecipe, Recipe
 
-_NETWORKS: dict[str, type[EncoderDecoder]] = {
+_ARCHITECTURES: dict[str, type[EncoderDecoder]] = {
     "transformer": Transformer,
     "recurrent": Recurrent,
     "convolutional": Convolutional,
@@ -19,13 +19,13 @@ _NETWORKS: dict[str, type[EncoderDecoder]] = {
 def build_model(
     settings: ModelRecipe, source_vocabulary: int, target_vocabulary: int
 ) -> EncoderDecoder:
-    """Build the network of these settings; its weights have no values yet."""
-    return _NETWORKS[settings.architecture](settings, source_vocabulary, target_vocabulary)
+    """Build the network of these settings. Its weights are not initialized."""
+    return _ARCHITECTURES[settings.architecture](settings, source_vocabulary, target_vocabulary)
 
 
 def build_from_recipe(recipe: Recipe) -> EncoderDecoder:
-    """Build the network that a recipe describes, with its first weights."""
+    """Build the network of a recipe and initialize its weights."""
     size = recipe.tokenizer.vocabulary_size
     model = build_model(recipe.model, size, size)
-    initialise(model, recipe.seed)
+    initialize(model, recipe.seed)
     return model

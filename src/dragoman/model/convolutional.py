@@ -1,19 +1,19 @@
-"""How does a convolutional network translate?
+"""The convolutional network: an architecture to compare the Transformer with.
 
-    block(x) = √½ · (x + GLU(W ∗ x))              W sees `kernel` places at once
-                                                  (Gehring et al., 2017; seeds 000, 003)
+    block(x) = √½ · (x + GLU(W ∗ x))              W covers `kernel_size` positions
+                                                  Gehring et al., 2017; [NLU], [APPLY-DL]
 
-    x = (word + position) / 10                    as small as theirs are drawn
+    x = (word + position) / 10                    as small as their initial embeddings
 
     encoder   keys z = blocks(x),  values √½ · (z + x) · √S
-    decoder   in each layer, between the gate and the sum:
-              q = √½ · (Wq h + g)                 g the word that was said last
+    decoder   in each layer, between the GLU and the residual sum:
+              q = √½ · (Wq h + g)                 g is the previous target word
               h ← √½ · (h + Wc Attention(q, keys, values))
 
-Every layer of the decoder asks the source anew, knowing what those below have found: attention in
-several steps. A mean over S values varies less than one of them, which √S makes up for. In the
-encoder padding is zero before each convolution, as what lies beyond the ends; the decoder sees
-places to its left only. The attention has one head: similarity and reach are the recipe's.
+Every decoder layer attends to the source. A mean over S values has a smaller variance than one
+value; the factor √S compensates for this. In the encoder, padding is zero before each convolution,
+like everything outside the sentence. The decoder sees positions to the left only. The attention has
+one head; similarity and attention kind come from the recipe.
 """
 
 from __future__ import annotations
@@ -26,71 +26,73 @@ from torch.nn import functional as F  # noqa: N812  (its usual name)
 
 from dragoman.errors import Mistake, RecipeError
 from dragoman.model.attention import Attention
-from dragoman.model.blueprint import Blueprint, draw_blueprint
 from dragoman.model.dropout import Dropout
-from dragoman.model.encoder_decoder import EncoderDecoder, Halves
+from dragoman.model.encoder_decoder import EncoderDecoder, Stacks
 from dragoman.model.mask import padding_mask
 from dragoman.model.parts import Position, PositionVectors
 from dragoman.model.position.none import NoPosition
-from dragoman.part import Choice
-from dragoman.recipe import ModelRecipe
+from dragoman.model.resolve import ResolvedParts, resolve_parts
+from dragoman.recipe.parts import Choice
+from dragoman.recipe.schema import ModelRecipe
 from dragoman.shapes import Bool, Float, Int, Tensor
 
-_HALF = 0.5**0.5
-"""Keeps the variance of a sum of two."""
-_SMALL = 0.1
-"""Of what enters: larger states would choose one key each before anything was learned, and no mean
-over S values would be left for √S to make up for."""
+_SQRT_HALF = 0.5**0.5
+"""Keeps the variance of a sum of two terms."""
+_INPUT_SCALE = 0.1
+"""Larger states would give nearly all weight to one key before training, and √S would then
+compensate for a mean that is none."""
 
 
-class Memory(NamedTuple):
-    """What the decoder may look at: what a place is asked by, and what it then gives."""
+class ConvolutionalMemory(NamedTuple):
+    """The keys and values of the source."""
 
     keys: Float[Tensor, "B S M"]
     values: Float[Tensor, "B S M"]
     mask: Bool[Tensor, "B 1 1 S"]
 
-    def reorder(self, rows: Int[Tensor, " K"]) -> Memory:
-        """Take these sentences, in this order; one may be taken often, or never."""
-        return Memory(*(each[rows] for each in self))
+    def reorder(self, rows: Int[Tensor, " K"]) -> ConvolutionalMemory:
+        """Select these sentences, in this order."""
+        return ConvolutionalMemory(self.keys[rows], self.values[rows], self.mask[rows])
 
 
-class Cache(NamedTuple):
-    """What each decoder layer still sees to its left, from the bottom to the top."""
+class ConvolutionalCache(NamedTuple):
+    """The inputs to the left that the next step still needs, for each layer from the bottom."""
 
     layers: tuple[Float[Tensor, "N U M"], ...]
     length: int
     """How many target tokens have been read."""
 
-    def reorder(self, hypotheses: Int[Tensor, " N"], sentences: Int[Tensor, " K"] | None) -> Cache:
-        """Take these hypotheses, in this order; nothing here belongs to the source."""
-        return Cache(tuple(each[hypotheses] for each in self.layers), self.length)
+    def reorder(
+        self, hypotheses: Int[Tensor, " N"], sentences: Int[Tensor, " K"] | None
+    ) -> ConvolutionalCache:
+        """Select these hypotheses, in this order; the cache holds nothing of the source."""
+        return ConvolutionalCache(tuple(past[hypotheses] for past in self.layers), self.length)
 
 
 class GatedConvolution(nn.Module):
-    """GLU(W ∗ x): one half of what a window says is let through by the other half."""
+    """GLU(W ∗ x): one half of the convolution's output gates the other half."""
 
     def __init__(self, settings: ModelRecipe) -> None:
         super().__init__()
-        width, self.kernel = settings.width, settings.convolutional.kernel
-        self.stays = 1 - settings.dropout
+        width, self.kernel = settings.width, settings.convolutional.kernel_size
+        self.keep_probability = 1 - settings.dropout
         self.weight = nn.Parameter(torch.empty(2 * width, width, self.kernel))
         self.bias = nn.Parameter(torch.empty(2 * width))
 
-    def initialise(self, generator: torch.Generator) -> None:
-        """Draw so that the variance stays: a gate takes three quarters of it, dropout adds some."""
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw weights that keep the variance: the gate removes 3/4 of it, dropout adds some."""
         inputs = self.weight[0].numel()
-        std = (4 * self.stays / inputs) ** 0.5
+        std = (4 * self.keep_probability / inputs) ** 0.5
         nn.init.normal_(self.weight, std=std, generator=generator)
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Float[Tensor, "N U M"]) -> Float[Tensor, "N T M"]:
-        """Slide over all places; only whole windows say something."""
+        """Convolve all positions, without padding."""
         return F.glu(F.conv1d(x.mT, self.weight, self.bias), dim=1).mT
 
 
 class EncoderLayer(nn.Module):
-    """A convolution that sees both sides."""
+    """A convolution over both sides of each position."""
 
     def __init__(self, settings: ModelRecipe) -> None:
         super().__init__()
@@ -100,25 +102,25 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S M"], is_real: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B S M"]:
-        """Look round, at as many places on the left as on the right."""
+        """Apply the block; the window covers as many positions on the left as on the right."""
         outside = self.convolution.kernel - 1
         real = self.dropout(x).masked_fill(~is_real.unsqueeze(-1), 0.0)
         padded = F.pad(real, (0, 0, outside // 2, outside - outside // 2))
-        said: Tensor = _HALF * (x + self.convolution(padded))
-        return said
+        output: Tensor = _SQRT_HALF * (x + self.convolution(padded))
+        return output
 
 
 class DecoderLayer(nn.Module):
-    """A convolution that sees the left side, and a look at the source."""
+    """A convolution over the left side of each position, and attention to the source."""
 
-    def __init__(self, blueprint: Blueprint) -> None:
+    def __init__(self, parts: ResolvedParts) -> None:
         super().__init__()
-        settings = blueprint.settings
+        settings = parts.settings
         width = settings.width
         self.convolution = GatedConvolution(settings)
         self.dropout = Dropout(settings.dropout)
         self.query = nn.Linear(width, width)
-        self.attention = Attention(blueprint)
+        self.attention = Attention(parts, "cross")
         self.context = nn.Linear(width, width)
         self.no_position = Position(width)
 
@@ -126,18 +128,18 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "N T M"],
         words: Float[Tensor, "N T M"],
-        memory: Memory,
+        memory: ConvolutionalMemory,
         past: Float[Tensor, "N U M"] | None,
         start: int,
     ) -> tuple[Float[Tensor, "N T M"], Float[Tensor, "N U M"]]:
-        """Look back, then at the source; also give what the next step still sees."""
-        behind = self.convolution.kernel - 1
-        entered = self.dropout(x)
-        past = x.new_zeros(len(x), behind, x.shape[2]) if past is None else past
-        seen = torch.cat([past, entered], dim=1)
-        said = self.convolution(seen)
-        queries = _HALF * (self.query(said) + words)
-        found = self.attention(
+        """Apply the block; also return the inputs that the next step still needs."""
+        window = self.convolution.kernel - 1
+        present = self.dropout(x)
+        past = x.new_zeros(len(x), window, x.shape[2]) if past is None else past
+        inputs = torch.cat([past, present], dim=1)
+        output = self.convolution(inputs)
+        queries = _SQRT_HALF * (self.query(output) + words)
+        attended = self.attention(
             queries.unsqueeze(1),
             memory.keys.unsqueeze(1),
             memory.values.unsqueeze(1),
@@ -145,66 +147,72 @@ class DecoderLayer(nn.Module):
             self.no_position,
             start,
         ).squeeze(1)
-        said = _HALF * (said + self.context(found))
-        return _HALF * (x + said), seen[:, seen.shape[1] - behind :]
+        output = _SQRT_HALF * (output + self.context(attended))
+        return _SQRT_HALF * (x + output), inputs[:, inputs.shape[1] - window :]
 
 
 class Encoder(nn.Module):
-    """Reads the source, all windows at once."""
+    """The stack of encoder layers."""
 
-    def __init__(self, blueprint: Blueprint) -> None:
+    def __init__(self, parts: ResolvedParts) -> None:
         super().__init__()
-        settings = blueprint.settings
-        self.position = blueprint.build_position(0)
+        settings = parts.settings
+        self.position = parts.build_position(0)
         self.layers = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
         self.dropout = Dropout(settings.dropout)
 
-    def forward(self, x: Float[Tensor, "B S M"], is_real: Bool[Tensor, "B S"]) -> Memory:
-        """Read through all layers."""
-        words = x = self.dropout(_SMALL * self.position.enter(x, 0))
+    def forward(
+        self, x: Float[Tensor, "B S M"], is_real: Bool[Tensor, "B S"]
+    ) -> ConvolutionalMemory:
+        """Apply all layers."""
+        words = x = self.dropout(_INPUT_SCALE * self.position.apply_to_input(x, 0))
         for layer in self.layers:
             x = layer(x, is_real)
         count = is_real.sum(dim=1).view(-1, 1, 1).to(x.dtype)
-        return Memory(x, _HALF * (x + words) * count.sqrt(), padding_mask(is_real))
+        values = _SQRT_HALF * (x + words) * count.sqrt()
+        return ConvolutionalMemory(x, values, padding_mask(is_real))
 
 
 class Decoder(nn.Module):
-    """Writes the target; every layer looks at the memory."""
+    """The stack of decoder layers. Every layer attends to the memory."""
 
-    def __init__(self, blueprint: Blueprint) -> None:
+    def __init__(self, parts: ResolvedParts) -> None:
         super().__init__()
-        settings = blueprint.settings
-        self.position = blueprint.build_position(0)
-        self.layers = nn.ModuleList(DecoderLayer(blueprint) for _ in range(settings.decoder_layers))
+        settings = parts.settings
+        self.position = parts.build_position(0)
+        self.layers = nn.ModuleList(DecoderLayer(parts) for _ in range(settings.decoder_layers))
         self.dropout = Dropout(settings.dropout)
 
     def forward(
-        self, x: Float[Tensor, "N T M"], memory: Memory, cache: Cache | None
-    ) -> tuple[Float[Tensor, "N T M"], Cache]:
-        """Go on from the cache, through all layers."""
+        self,
+        x: Float[Tensor, "N T M"],
+        memory: ConvolutionalMemory,
+        cache: ConvolutionalCache | None,
+    ) -> tuple[Float[Tensor, "N T M"], ConvolutionalCache]:
+        """Apply all layers to the tokens that follow the cache; also return the new cache."""
         start = 0 if cache is None else cache.length
         pasts = (None,) * len(self.layers) if cache is None else cache.layers
-        words = x = self.dropout(_SMALL * self.position.enter(x, start))
-        remembered = []
+        words = x = self.dropout(_INPUT_SCALE * self.position.apply_to_input(x, start))
+        layer_caches = []
         for layer, past in zip(self.layers, pasts, strict=True):
-            x, kept = layer(x, words, memory, past, start)
-            remembered.append(kept)
-        return self.dropout(x), Cache(tuple(remembered), start + x.shape[1])
+            x, layer_cache = layer(x, words, memory, past, start)
+            layer_caches.append(layer_cache)
+        return self.dropout(x), ConvolutionalCache(tuple(layer_caches), start + x.shape[1])
 
 
 class Convolutional(EncoderDecoder):
-    """Windows that see their neighbours."""
+    """An encoder-decoder of convolutions with attention to the source."""
 
     @staticmethod
-    def build_halves(settings: ModelRecipe) -> Halves:
-        """Build the stacks; attention has one head, which the layers themselves project."""
-        heads = {"heads": Choice(name="bare"), "head_count": 1}
-        places = {"position_entry": "added", "position_depth": "bottom"}
-        blueprint = draw_blueprint(settings.model_copy(update=heads | places))
-        if not issubclass(blueprint.position.cls, PositionVectors | NoPosition):
-            what = (
+    def build_stacks(settings: ModelRecipe) -> Stacks:
+        """Build the stacks. Attention has one bare head; the layers themselves project."""
+        heads = {"head_kind": Choice(name="bare"), "heads": 1}
+        positions = {"position_entry": "added", "position_depth": "bottom"}
+        parts = resolve_parts(settings.model_copy(update=heads | positions))
+        if not issubclass(parts.position.cls, PositionVectors | NoPosition):
+            message = (
                 f"{settings.position.name} acts inside self-attention, which a convolutional "
-                "network has not; choose sinusoidal, learned, naive or none"
+                "network does not have; choose sinusoidal, learned, naive or none"
             )
-            raise RecipeError([Mistake("model.position", what)])
-        return Halves(Encoder(blueprint), Decoder(blueprint), settings.width)
+            raise RecipeError([Mistake("model.position", message)])
+        return Stacks(Encoder(parts), Decoder(parts), settings.width)

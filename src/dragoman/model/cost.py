@@ -1,89 +1,142 @@
-"""What does each room of a model cost?
+"""Parameters and FLOPs of each module of a model.
 
-Parameters are counted; FLOPs are those of the matrix products, two for each multiplication with
-its addition, as PyTorch's own counter finds them while one sentence passes through the model on
-the meta device. So any part is measured, ours or yours, and nothing is really computed.
+PyTorch's counter counts the FLOPs of matrix products while one sentence passes through the model
+on the meta device: two for each multiplication with its addition. Nothing is really computed, and
+any part can be measured, also a part of your own.
+
+Each product is attributed to exactly one module: the innermost one that is running. The costs of a
+module are its own plus those of all modules inside it. So children always add up to their parent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from dragoman.model.build import build_model
-from dragoman.model.parts import Position
-from dragoman.recipe import Recipe
+from dragoman.model.parts import Heads, Position
+from dragoman.recipe.schema import Recipe
+
+OTHER = "other"
+"""The name of the entry for everything in a module that is not in a listed child."""
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """A module of the model, what it costs, and the rooms inside it."""
+class ModuleCost:
+    """A module of the model, its costs, and the modules inside it."""
 
     name: str
     kind: str
-    """The name of its class."""
+    """The name of its class; empty for the entry `other`."""
     parameters: int
     flops: int
     """For one whole sentence, forward."""
-    rooms: tuple[Room, ...]
+    children: tuple[ModuleCost, ...] = ()
+    """They add up to this module: each one's costs times its count."""
     count: int = 1
-    """How many of the same stand above each other; the costs are of one."""
+    """How many equal modules this entry stands for; the costs are of one."""
 
 
-def measure(recipe: Recipe, source_length: int, target_length: int) -> Room:
-    """Count the parameters and FLOPs of every room, for one sentence of these lengths."""
+def measure(recipe: Recipe, source_length: int, target_length: int) -> ModuleCost:
+    """Count the parameters and FLOPs of every module, for one sentence of these lengths."""
     size = recipe.tokenizer.vocabulary_size
     with torch.device("meta"):
         model = build_model(recipe.model, size, size).eval().requires_grad_(False)
         source = torch.zeros(1, source_length, dtype=torch.long)
         target = torch.zeros(1, target_length, dtype=torch.long)
-        counter = FlopCounterMode(display=False)
-        with counter:
+        flops = _ModuleFlops(model)
+        with flops.counter:
             model(source, torch.ones_like(source, dtype=torch.bool), target)
-    flops = {name: sum(counts.values()) for name, counts in counter.get_flop_counts().items()}
-    return _room("model", model, type(model).__name__, flops)
+    return _cost("model", model, flops.by_module)
 
 
-def _room(name: str, module: nn.Module, path: str, flops: dict[str, int]) -> Room:
+class _ModuleFlops:
+    """Counts the FLOPs of each module of a model, without those of the modules inside it."""
+
+    _HEADS_METHODS = ("queries", "keys_values", "project", "join")
+    """Attention calls these methods of `Heads` directly: there is no `forward` to hook into."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.counter = FlopCounterMode(display=False)
+        self.by_module: Counter[nn.Module] = Counter()
+        self._running: list[nn.Module] = []
+        self._total = 0
+        for module in model.modules():
+            module.register_forward_pre_hook(lambda module, _: self._enter(module))
+            module.register_forward_hook(lambda *_: self._leave())
+            if isinstance(module, Heads):
+                for method in self._HEADS_METHODS:
+                    setattr(module, method, self._counted(module, getattr(module, method)))
+
+    def _counted(self, module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            self._enter(module)
+            try:
+                return method(*arguments)
+            finally:
+                self._leave()
+
+        return run
+
+    def _enter(self, module: nn.Module) -> None:
+        self._attribute()
+        self._running.append(module)
+
+    def _leave(self) -> None:
+        self._attribute()
+        self._running.pop()
+
+    def _attribute(self) -> None:
+        """Attribute what was counted since the last change to the module that was running."""
+        total = self.counter.get_total_flops()
+        if self._running:
+            self.by_module[self._running[-1]] += total - self._total
+        self._total = total
+
+
+def _cost(name: str, module: nn.Module, flops: Counter[nn.Module]) -> ModuleCost:
     parameters = sum(parameter.numel() for parameter in module.parameters())
-    rooms = tuple(_rooms_in(module, path, flops))
-    return Room(name, type(module).__name__, parameters, _flops(module, path, flops), rooms)
+    total = sum(flops[inner] for inner in module.modules())
+    children = tuple(_children(module, flops))
+    if children:
+        other = ModuleCost(
+            OTHER,
+            "",
+            parameters - sum(child.count * child.parameters for child in children),
+            total - sum(child.count * child.flops for child in children),
+        )
+        if other.parameters or other.flops:
+            children = (*children, other)
+    return ModuleCost(name, type(module).__name__, parameters, total, children)
 
 
-def _flops(module: nn.Module, path: str, flops: dict[str, int]) -> int:
-    """Look up what was counted; a module that is never called itself costs what it holds."""
-    if path in flops:
-        return flops[path]
-    return sum(_flops(child, f"{path}.{name}", flops) for name, child in module.named_children())
-
-
-def _rooms_in(module: nn.Module, path: str, flops: dict[str, int]) -> Iterator[Room]:
-    """Find the rooms of our own making; what PyTorch ships is furniture."""
+def _children(module: nn.Module, flops: Counter[nn.Module]) -> Iterator[ModuleCost]:
+    """Yield the costs of Dragoman's modules; PyTorch's own modules are not listed."""
     for name, child in module.named_children():
-        below = f"{path}.{name}"
         if isinstance(child, nn.ModuleList):
-            items = [_room("", item, f"{below}.{index}", flops) for index, item in enumerate(child)]
-            yield from _stack(name, items)
-        elif not _is_furniture(child):
-            yield _room(name, child, below, flops)
+            yield from _merge_equal(name, [_cost("", item, flops) for item in child])
+        elif not _is_hidden(child):
+            yield _cost(name, child, flops)
 
 
-def _is_furniture(module: nn.Module) -> bool:
-    is_foreign = type(module).__module__.startswith("torch.")
-    return is_foreign or isinstance(module, nn.Dropout) or type(module) is Position
+def _is_hidden(module: nn.Module) -> bool:
+    is_from_torch = type(module).__module__.startswith("torch.")
+    return is_from_torch or isinstance(module, nn.Dropout) or type(module) is Position
 
 
-def _stack(name: str, items: list[Room]) -> Iterator[Room]:
-    """Show neighbours that are the same as one, and leave out positions that tell nothing."""
+def _merge_equal(name: str, items: list[ModuleCost]) -> Iterator[ModuleCost]:
+    """Merge neighbors with equal costs into one entry, and leave out positions without effect."""
     first = 1
-    for item, same in groupby(items):
-        count = len(list(same))
-        span = f"{first}–{first + count - 1}" if count > 1 else f"{first}"
+    for item, equal_items in groupby(items):
+        count = len(list(equal_items))
+        numbers = f"{first}–{first + count - 1}" if count > 1 else f"{first}"
         if item.kind != Position.__name__:
-            yield replace(item, name=f"{name} {span}", count=count)
+            yield replace(item, name=f"{name} {numbers}", count=count)
         first += count

@@ -1,9 +1,9 @@
-"""How do tokens become vectors, and vectors tokens?
+"""Word embeddings and the output layer.
 
-    x = √M · E[token]          logits = W h          W = E when tied     (Vaswani et al., 2017)
-                               logits = W h + b      where Marian's models have a bias
+    x = √M · E[token]          logits = W h          W = E when tied     Vaswani et al., 2017
+                               logits = W h + b      with a bias, as in Marian's models
 
-A matrix that is tied is passed as an argument, never held twice, so each weight has one name.
+A tied matrix is passed as an argument and never stored twice, so each weight has one name.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from dragoman.shapes import Float, Int, Tensor
 
 
 class Embedding(nn.Module):
-    """A vector for each token; `scale` makes up for the smallness of its entries."""
+    """A vector for each token, multiplied by `scale` because its entries are small."""
 
     def __init__(self, vocabulary_size: int, features: int, scale: float) -> None:
         super().__init__()
         self.scale = scale
         self.weight = nn.Parameter(torch.empty(vocabulary_size, features))
 
-    def initialise(self, generator: torch.Generator) -> None:
-        """Draw entries that the scale brings to a variance of one."""
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw entries that have a variance of one after scaling."""
         nn.init.normal_(self.weight, std=1 / self.scale, generator=generator)
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T E"]:
-        """Look up."""
+        """Look up the vectors of the tokens."""
         return self.scale * F.embedding(tokens, self.weight)
 
 
 class Output(nn.Module):
-    """A score for each token of the vocabulary, before the softmax."""
+    """The logit of each token of the vocabulary."""
 
     def __init__(
         self, width: int, vocabulary_size: int, *, is_tied: bool, has_bias: bool = False
@@ -46,21 +46,22 @@ class Output(nn.Module):
         bias = nn.Parameter(torch.empty(vocabulary_size)) if has_bias else None
         self.register_parameter("bias", bias)
 
-    def initialise(self, generator: torch.Generator) -> None:
-        """Draw it small, so that the first guess is close to even."""
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw small weights, so that the first predictions are close to uniform."""
         if self.weight is not None:
             nn.init.normal_(self.weight, std=self.weight.shape[1] ** -0.5, generator=generator)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def factors(
+    def logit_factors(
         self, states: Float[Tensor, "B T M"], tied: Float[Tensor, "V E"]
     ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "V F"]]:
-        """Give what is multiplied: features of the states, and the own matrix or the tied one.
+        """Return two matrices whose product is the logits.
 
-        The bias is the column of a feature that is always one: whoever multiplies need not know.
+        A bias becomes one more column of the matrix, with a feature that is always one. So the
+        caller needs no special case for it.
         """
-        features, weight = self._multiplied(states, tied)
+        features, weight = self._factors(states, tied)
         if self.bias is None:
             return features, weight
         one = torch.ones_like(features[..., :1])
@@ -70,14 +71,15 @@ class Output(nn.Module):
     def forward(
         self, states: Float[Tensor, "B T M"], tied: Float[Tensor, "V E"]
     ) -> Float[Tensor, "B T V"]:
-        """Score every token."""
-        return F.linear(*self._multiplied(states, tied), self.bias)
+        """Compute the logit of every token."""
+        return F.linear(*self._factors(states, tied), self.bias)
 
-    def _multiplied(
+    def _factors(
         self, states: Float[Tensor, "B T M"], tied: Float[Tensor, "V E"]
     ) -> tuple[Float[Tensor, "B T F"], Float[Tensor, "V F"]]:
-        """A tied matrix reads the features that belong to the word; they are all, unless positions
-        are concatenated to it.
+        """Select the matrix, and the features of the states that it reads.
+
+        A tied matrix reads the word features: all features, unless positions are concatenated.
         """
         weight = tied if self.weight is None else self.weight
         return states[..., : weight.shape[1]], weight

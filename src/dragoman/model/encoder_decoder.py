@@ -1,43 +1,44 @@
-"""What do all our networks share?
+"""The base class of all networks: an encoder, a decoder, and the vocabularies at both ends.
 
-    memory = encode(source)                read the source
+    memory = encode(source)                encode the source
     logits = decode(target, memory)        score what follows each token of the target
 
-The vocabularies stand at the ends, an encoder and a decoder between them. What these remember is
-their own affair: the memory of a source and the cache of a target are values, passed in and
-returned, never changed, and kept by nobody.
+Each architecture has its own memory and cache. They are immutable values: they are passed in and
+returned, and no module stores them.
 
-It is a single-device model without files, batches or optimizers. It can be built on the meta
-device, materialised, and then given its weights by `initialise`.
+The model knows nothing of files, batches, optimizers or several devices. It can be built on the
+meta device, materialized, and then given its weights by `initialize`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import nn
 
 from dragoman.errors import Mistake, RecipeError
+from dragoman.model.cache import Cache, Memory
 from dragoman.model.embedding import Embedding, Output
-from dragoman.recipe import ModelRecipe
+from dragoman.model.parts import PositionPart
+from dragoman.recipe.schema import ModelRecipe
 from dragoman.shapes import Bool, Float, Int, Tensor
 
 
-class Halves(NamedTuple):
-    """What stands between the vocabularies; both have `layers`, from the bottom to the top."""
+class Stacks(NamedTuple):
+    """The encoder and the decoder of a network. Both have `layers`, from the bottom to the top."""
 
     encoder: nn.Module
-    """encoder(words, is_real) → memory"""
+    """encoder(embedded source, is_real) → memory"""
     decoder: nn.Module
-    """decoder(words, memory, cache or None) → states, cache"""
+    """decoder(embedded target, memory, cache or None) → states, cache"""
     word_features: int
-    """How many features of the width belong to the word."""
+    """The number of features of the word embeddings."""
 
 
 class EncoderDecoder(nn.Module, ABC):
-    """An encoder, a decoder, and the vocabularies at their ends."""
+    """A network that scores target tokens, given a source sentence."""
 
     def __init__(
         self, settings: ModelRecipe, source_vocabulary: int, target_vocabulary: int
@@ -45,12 +46,12 @@ class EncoderDecoder(nn.Module, ABC):
         super().__init__()
         tied, scale = settings.tied_embeddings, settings.width**0.5
         if tied == "all" and source_vocabulary != target_vocabulary:
-            what = (
-                f"all ties words of {source_vocabulary} and {target_vocabulary} kinds; "
-                "choose output or none for two vocabularies"
+            message = (
+                f"all needs one vocabulary, but the source has {source_vocabulary} tokens and the "
+                f"target has {target_vocabulary}; choose output or none for two vocabularies"
             )
-            raise RecipeError([Mistake("model.tied_embeddings", what)])
-        encoder, decoder, features = self.build_halves(settings)
+            raise RecipeError([Mistake("model.tied_embeddings", message)])
+        encoder, decoder, features = self.build_stacks(settings)
         self.source_embedding = Embedding(source_vocabulary, features, scale)
         self.target_embedding = (
             None if tied == "all" else Embedding(target_vocabulary, features, scale)
@@ -66,23 +67,25 @@ class EncoderDecoder(nn.Module, ABC):
 
     @staticmethod
     @abstractmethod
-    def build_halves(settings: ModelRecipe) -> Halves:
-        """Build what stands between the vocabularies, or say what stands against it."""
+    def build_stacks(settings: ModelRecipe) -> Stacks:
+        """Build the encoder and the decoder, or raise a RecipeError with all mistakes."""
 
-    def encode(self, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]) -> Any:
-        """Read the source; `is_real` is False where it is padded."""
-        return self.encoder(self.source_embedding(source), is_real)
+    def encode(self, source: Int[Tensor, "B S"], is_real: Bool[Tensor, "B S"]) -> Memory:
+        """Encode the source; `is_real` is False at padding."""
+        memory: Memory = self.encoder(self.source_embedding(source), is_real)
+        return memory
 
     def decode(
-        self, target: Int[Tensor, "N T"], memory: Any, cache: Any = None
-    ) -> tuple[Float[Tensor, "N T V"], Any]:
-        """Score what may follow each target token, given what the cache remembers before it.
+        self, target: Int[Tensor, "N T"], memory: Memory, cache: Cache | None = None
+    ) -> tuple[Float[Tensor, "N T V"], Cache]:
+        """Score what may follow each target token; the cache holds the tokens before the target.
 
-        Several rows of the target may share a row of the memory: those that follow each other.
+        Neighboring rows of the target may share one row of the memory, as in a beam search.
         """
-        words = self._target_words
-        states, cache = self.decoder(words(target), memory, cache)
-        return self.output(states, words.weight), cache
+        embedding = self._decoder_embedding
+        states, cache = self.decoder(embedding(target), memory, cache)
+        assert cache is not None
+        return self.output(states, embedding.weight), cache
 
     def forward(
         self,
@@ -90,31 +93,54 @@ class EncoderDecoder(nn.Module, ABC):
         is_real: Bool[Tensor, "B S"],
         target: Int[Tensor, "B T"],
     ) -> Float[Tensor, "B T V"]:
-        """Score all target places at once, as in training; the target is shifted to the right."""
+        """Score all target positions at once, as in training; the target is shifted right."""
         logits, _ = self.decode(target, self.encode(source, is_real))
         return logits
 
-    def factors(
+    def logit_factors(
         self,
         source: Int[Tensor, "B S"],
         is_real: Bool[Tensor, "B S"],
         target: Int[Tensor, "B T"],
     ) -> tuple[Float[Tensor, "B T E"], Float[Tensor, "V E"]]:
-        """Give the two matrices whose product `forward` is.
+        """Return two matrices; their product is the output of `forward`.
 
-        The product is the largest thing in training; a loss can take it piece by piece.
+        The logits are the largest tensor in training. A loss can compute them in chunks.
         """
-        words = self._target_words
-        states, _ = self.decoder(words(target), self.encode(source, is_real), None)
-        return self.output.factors(states, words.weight)
+        embedding = self._decoder_embedding
+        states, _ = self.decoder(embedding(target), self.encode(source, is_real), None)
+        return self.output.logit_factors(states, embedding.weight)
 
     @property
     def layers(self) -> Iterator[nn.Module]:
-        """Those of the encoder, then those of the decoder, from the bottom to the top."""
-        for side in (self.encoder, self.decoder):
-            assert isinstance(side.layers, nn.ModuleList)
-            yield from side.layers
+        """The layers of the encoder, then of the decoder, from the bottom to the top."""
+        for stack in (self.encoder, self.decoder):
+            assert isinstance(stack.layers, nn.ModuleList)
+            yield from stack.layers
+
+    def layer_matrices(self) -> list[nn.Parameter]:
+        """Return the weight matrices inside layers, which map features to features.
+
+        Biases, norms, embedding tables and single rows (a score vector) are not among them. An
+        optimizer for matrices, such as Muon, takes these; all other parameters need another one.
+        """
+        return [
+            parameter
+            for layer in self.layers
+            for module in layer.modules()
+            if not isinstance(module, nn.Embedding)
+            for parameter in module.parameters(recurse=False)
+            if parameter.ndim == 2 and min(parameter.shape) > 1
+        ]
 
     @property
-    def _target_words(self) -> Embedding:
+    def max_positions(self) -> int | None:
+        """The longest sequence that the position parts allow; None where there is no limit."""
+        limits = [
+            module.max_positions for module in self.modules() if isinstance(module, PositionPart)
+        ]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    @property
+    def _decoder_embedding(self) -> Embedding:
         return self.source_embedding if self.target_embedding is None else self.target_embedding

@@ -1,10 +1,10 @@
-"""What happens at each place alone?
+"""The feed-forward network of a layer.
 
-    FFN(x) = W₂ σ(W₁ x + b₁) + b₂                  (seeds 000, 001, 003, 004)
-    SwiGLU(x) = W₂ (swish(W₁ x) ⊙ W₃ x)            (Shazeer, 2020; not in the lectures)
+    FFN(x) = W₂ σ(W₁ x + b₁) + b₂              [NLU], [CS224N], [APPLY-DL], [CS182]
+    SwiGLU(x) = W₂ (swish(W₁ x) ⊙ W₃ x)        Shazeer, 2020; not in the lectures
 
-The same network at every place: a 1 × 1 convolution (C13). It is the one nonlinearity of a
-layer besides the softmax (C7).
+The same network is applied at every position: it is a 1 × 1 convolution (claim C13). Besides the
+softmax it is the only nonlinearity of a layer (claim C7).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812  (its usual name)
 
 from dragoman.model.dropout import Dropout
-from dragoman.recipe import ModelRecipe
+from dragoman.recipe.schema import ModelRecipe
 from dragoman.shapes import Float, Tensor
 
-_NONLINEARITY: dict[str, Callable[[Tensor], Tensor]] = {
+_NONLINEARITIES: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "swish": F.silu,
@@ -27,7 +27,7 @@ _NONLINEARITY: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with a nonlinearity between them, gated by a third in SwiGLU."""
+    """Two linear maps with a nonlinearity between them; SwiGLU has a third one as a gate."""
 
     def __init__(self, settings: ModelRecipe) -> None:
         super().__init__()
@@ -35,13 +35,13 @@ class FeedForward(nn.Module):
         is_gated = settings.feed_forward == "swiglu"
         self.gate = nn.Linear(settings.width, settings.feed_forward_width) if is_gated else None
         self.contract = nn.Linear(settings.feed_forward_width, settings.width)
-        self.nonlinearity = _NONLINEARITY[settings.feed_forward]
+        self.nonlinearity = _NONLINEARITIES[settings.feed_forward]
         self.dropout = Dropout(settings.feed_forward_dropout)
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
-        """Widen, bend, narrow."""
+        """Apply the network to each position."""
         inner = self.nonlinearity(self.expand(x))
         if self.gate is not None:
             inner = inner * self.gate(x)
-        contracted: Tensor = self.contract(self.dropout(inner))
-        return contracted
+        output: Tensor = self.contract(self.dropout(inner))
+        return output

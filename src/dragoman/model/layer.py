@@ -1,9 +1,10 @@
-"""What is one layer, and where do its norms stand?
+"""Transformer layers, with the layer norm before or after each sublayer.
 
-    post:  x ← LayerNorm(x + sublayer(x))          (Vaswani et al., 2017; seeds 000, 001, 003, 004)
-    pre:   x ← x + sublayer(LayerNorm(x))          (today's practice)
+    post:  x ← LayerNorm(x + sublayer(x))     Vaswani et al., 2017; [NLU], [CS224N], [APPLY-DL],
+                                              [CS182]
+    pre:   x ← x + sublayer(LayerNorm(x))     common practice today
 
-The norm looks at the features of one token only: neither at the batch nor at the neighbours.
+The norm uses the features of one token only: not the batch, and not the other positions.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ from __future__ import annotations
 from torch import nn
 
 from dragoman.model.attention import CrossAttention, SelfAttention
-from dragoman.model.blueprint import Blueprint
 from dragoman.model.cache import LayerCache
 from dragoman.model.dropout import Dropout
 from dragoman.model.feed_forward import FeedForward
 from dragoman.model.parts import Position
-from dragoman.recipe import ModelRecipe
+from dragoman.model.resolve import ResolvedParts
+from dragoman.recipe.schema import ModelRecipe
 from dragoman.shapes import Bool, Float, Tensor
 
 
 class PostNorm(nn.Module):
-    """Add, then norm."""
+    """Residual connection with the norm after the sum."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -29,19 +30,19 @@ class PostNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def before(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
-        """Prepare what the sublayer reads."""
+        """Return the input of the sublayer."""
         return x
 
     def after(
         self, x: Float[Tensor, "B T M"], change: Float[Tensor, "B T M"]
     ) -> Float[Tensor, "B T M"]:
-        """Add what the sublayer says."""
-        normed: Tensor = self.norm(x + self.dropout(change))
-        return normed
+        """Add the output of the sublayer, and normalize the sum."""
+        normalized: Tensor = self.norm(x + self.dropout(change))
+        return normalized
 
 
 class PreNorm(nn.Module):
-    """Norm what the sublayer reads; the sum itself is never normed."""
+    """Residual connection with the norm before the sublayer. The sum is not normalized."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -49,14 +50,14 @@ class PreNorm(nn.Module):
         self.dropout = Dropout(dropout)
 
     def before(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
-        """Prepare what the sublayer reads."""
-        normed: Tensor = self.norm(x)
-        return normed
+        """Return the input of the sublayer."""
+        normalized: Tensor = self.norm(x)
+        return normalized
 
     def after(
         self, x: Float[Tensor, "B T M"], change: Float[Tensor, "B T M"]
     ) -> Float[Tensor, "B T M"]:
-        """Add what the sublayer says."""
+        """Add the output of the sublayer."""
         added: Tensor = x + self.dropout(change)
         return added
 
@@ -67,7 +68,7 @@ def _residual(settings: ModelRecipe) -> PostNorm | PreNorm:
 
 
 class FeedForwardSublayer(nn.Module):
-    """The feed-forward network with its residual."""
+    """The feed-forward network with its residual connection."""
 
     def __init__(self, settings: ModelRecipe) -> None:
         super().__init__()
@@ -75,23 +76,23 @@ class FeedForwardSublayer(nn.Module):
         self.residual = _residual(settings)
 
     def forward(self, x: Float[Tensor, "B T M"]) -> Float[Tensor, "B T M"]:
-        """Change each place by itself."""
+        """Change each position independently of the others."""
         return self.residual.after(x, self.network(self.residual.before(x)))
 
 
 def _feed_forward(settings: ModelRecipe) -> nn.Module:
-    """Build the sublayer, or nothing in its place (C7)."""
+    """Build the sublayer, or an identity where the recipe has none (claim C7)."""
     return nn.Identity() if settings.feed_forward == "none" else FeedForwardSublayer(settings)
 
 
 class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network."""
 
-    def __init__(self, blueprint: Blueprint) -> None:
+    def __init__(self, parts: ResolvedParts) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(blueprint)
-        self.self_residual = _residual(blueprint.settings)
-        self.feed_forward = _feed_forward(blueprint.settings)
+        self.self_attention = SelfAttention(parts, "encoder")
+        self.self_residual = _residual(parts.settings)
+        self.feed_forward = _feed_forward(parts.settings)
 
     def forward(
         self,
@@ -99,22 +100,22 @@ class EncoderLayer(nn.Module):
         mask: Bool[Tensor, "B 1 1 S"],
         position: Position,
     ) -> Float[Tensor, "B S M"]:
-        """Look round, then think."""
+        """Apply both sublayers."""
         change, _ = self.self_attention(self.self_residual.before(x), mask, position)
-        thought: Tensor = self.feed_forward(self.self_residual.after(x, change))
-        return thought
+        output: Tensor = self.feed_forward(self.self_residual.after(x, change))
+        return output
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention to the source, then the feed-forward network."""
+    """Masked self-attention, cross-attention to the source, then the feed-forward network."""
 
-    def __init__(self, blueprint: Blueprint) -> None:
+    def __init__(self, parts: ResolvedParts) -> None:
         super().__init__()
-        self.self_attention = SelfAttention(blueprint)
-        self.self_residual = _residual(blueprint.settings)
-        self.cross_attention = CrossAttention(blueprint)
-        self.cross_residual = _residual(blueprint.settings)
-        self.feed_forward = _feed_forward(blueprint.settings)
+        self.self_attention = SelfAttention(parts, "decoder")
+        self.self_residual = _residual(parts.settings)
+        self.cross_attention = CrossAttention(parts)
+        self.cross_residual = _residual(parts.settings)
+        self.feed_forward = _feed_forward(parts.settings)
 
     def forward(
         self,
@@ -125,13 +126,13 @@ class DecoderLayer(nn.Module):
         memory_mask: Bool[Tensor, "B 1 1 S"],
         cache: LayerCache | None,
     ) -> tuple[Float[Tensor, "N T M"], LayerCache]:
-        """Look back, look at the source, then think; also give what the next step needs."""
-        past, known = (None, None) if cache is None else cache
+        """Apply the three sublayers; also return the cache for the next step."""
+        past, cached = (None, None) if cache is None else cache
         start = mask.shape[-1] - mask.shape[-2]
         change, target = self.self_attention(self.self_residual.before(x), mask, position, past)
         x = self.self_residual.after(x, change)
         change, source = self.cross_attention(
-            self.cross_residual.before(x), memory, memory_mask, start, known
+            self.cross_residual.before(x), memory, memory_mask, start, cached
         )
         x = self.cross_residual.after(x, change)
         return self.feed_forward(x), LayerCache(target, source)

@@ -1,123 +1,97 @@
-"""What did each head look at, and what did it compare?
+"""Recording of what each attention module computes.
 
-    with record(model) as maps:
+    with record(model) as records:
         model(source, is_real, target)
-    maps[0].weights                                 B H T S, each row sums to one
+    records[0].weights                              B H T S, each row sums to one
 
-Every attention of a model is watched from outside while the block lasts: nothing is stored in its
-modules, nothing is averaged, and the fused kernel, which shows no weights, is left aside for so
-long. What is seen is what the model computed, to the bit.
+The records hold every head and every position; nothing is averaged. While a model is recorded it
+takes the plain path instead of the fused kernel, and the records hold exactly what it computed.
+Recording is local to the thread: other threads can use the same model at the same time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
 
 from torch import nn
 
-from dragoman.model.attention import Attention, SelfAttention
+from dragoman.model.attention import Attention, Observation, observe_attention
+from dragoman.model.role import Role
 from dragoman.shapes import Bool, Float, Tensor
-
-Kind = Literal["encoder", "decoder", "cross"]
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
-    """One look of one attention: of all its heads, at all keys."""
+class AttentionRecord:
+    """One call of one attention module, with all its heads."""
 
-    kind: Kind
-    """Who looks at whom: the source at itself, the target at itself, the target at the source."""
+    role: Role
+    """What attends to what; see `Role`."""
     layer: int
-    """Counted from the bottom, among attentions of its kind, from zero."""
+    """The index among attention modules of this role, from zero at the bottom."""
     name: str
-    """Where the attention stands in the model."""
+    """The name of the attention module in the model."""
     weights: Float[Tensor, "N H T S"]
-    """How much of each value a query takes; before dropout."""
+    """The share of each value in the output of a query; before dropout."""
     scores: Float[Tensor, "N H T S"]
-    """How like each query is to each key, before anything is hidden."""
+    """The similarity of each query and each key, before the mask is applied."""
     mask: Bool[Tensor, "#N 1 #T S"]
-    """True where one may look."""
+    """True where the query may attend to the key."""
     queries: Float[Tensor, "N H T D"]
     keys: Float[Tensor, "B H S D"]
-    """Of each source; several rows of queries that follow each other may share one."""
+    """One row for each source; neighboring rows of queries may share it."""
     values: Float[Tensor, "B H S D"]
 
 
 @contextmanager
-def record(model: nn.Module) -> Iterator[list[Map]]:
-    """Watch every attention of a model: the list grows by one map each time that one looks."""
-    maps: list[Map] = []
-    with ExitStack() as stack:
-        for name, attention, kind, layer in _attentions(model):
-            stack.enter_context(_watched(attention, kind, layer, name, maps))
-        yield maps
+def record(model: nn.Module) -> Iterator[list[AttentionRecord]]:
+    """Record every attention module of a model: each call appends one record to the list."""
+    records: list[AttentionRecord] = []
+    modules = dict(_attention_modules(model))
+
+    def observe(observation: Observation) -> None:
+        if observation.attention in modules:
+            records.append(_to_record(observation, *modules[observation.attention]))
+
+    with observe_attention(observe):
+        yield records
 
 
-def _attentions(model: nn.Module) -> Iterator[tuple[str, Attention, Kind, int]]:
-    """Find the attentions with what they are, from the bottom to the top."""
-    counts: Counter[Kind] = Counter()
+def _attention_modules(model: nn.Module) -> Iterator[tuple[Attention, tuple[str, int]]]:
+    """Yield each attention module with its name and its index among those of the same role."""
+    counts: Counter[Role] = Counter()
     for name, module in model.named_modules():
-        if not isinstance(module, Attention):
-            continue
-        is_own = isinstance(model.get_submodule(name.rpartition(".")[0]), SelfAttention)
-        is_source = name.split(".")[0] == "encoder"
-        kind: Kind = "cross" if not is_own else "encoder" if is_source else "decoder"
-        yield name, module, kind, counts[kind]
-        counts[kind] += 1
+        if isinstance(module, Attention):
+            yield module, (name, counts[module.role])
+            counts[module.role] += 1
 
 
-@contextmanager
-def _watched(
-    attention: Attention, kind: Kind, layer: int, name: str, maps: list[Map]
-) -> Iterator[None]:
-    weighed: list[tuple[Tensor, Tensor, Tensor]] = []
-
-    def hear_reach(_: nn.Module, given: tuple[Tensor, Tensor], weights: Tensor) -> None:
-        weighed.append((*given, weights))
-
-    def hear_attention(_: nn.Module, given: tuple[Any, ...], __: Tensor) -> None:
-        queries, keys, values = given[:3]
-        scores, mask, weights = weighed.pop()
-        shares = queries.shape[0] // keys.shape[0]
-        if shares > 1:  # They were asked together, as places of one row.
-            mask = mask.expand(keys.shape[0], -1, -1, -1)
-        seen = Map(
-            kind,
-            layer,
-            name,
-            weights=_apart(weights, shares).detach(),
-            scores=_apart(scores, shares).detach(),
-            mask=_apart(mask, shares),
-            queries=queries.detach(),
-            keys=keys.detach(),
-            values=values.detach(),
-        )
-        maps.append(seen)
-
-    was_fusable = attention.is_fusable
-    hooks = (
-        attention.reach.register_forward_hook(hear_reach),
-        attention.register_forward_hook(hear_attention),
+def _to_record(observation: Observation, name: str, layer: int) -> AttentionRecord:
+    rows = observation.rows_per_source
+    mask = observation.mask
+    if rows > 1:
+        mask = mask.expand(observation.keys.shape[0], -1, -1, -1)
+    return AttentionRecord(
+        observation.attention.role,
+        layer,
+        name,
+        weights=_ungroup(observation.weights, rows).detach(),
+        scores=_ungroup(observation.scores, rows).detach(),
+        mask=_ungroup(mask, rows),
+        queries=_ungroup(observation.queries, rows).detach(),
+        keys=observation.keys.detach(),
+        values=observation.values.detach(),
     )
-    attention.is_fusable = False
-    try:
-        yield
-    finally:
-        attention.is_fusable = was_fusable
-        for hook in hooks:
-            hook.remove()
 
 
-def _apart(
-    together: Float[Tensor, "B H U S"] | Bool[Tensor, "B H U S"], shares: int
+def _ungroup(
+    grouped: Float[Tensor, "B H U S"] | Bool[Tensor, "B H U S"], rows_per_source: int
 ) -> Float[Tensor, "N H T S"] | Bool[Tensor, "N H T S"]:
-    """Give each row of queries its own row of what was computed for them together."""
-    if shares == 1:
-        return together
-    rows, heads, places, keys = together.shape
-    apart = together.reshape(rows, heads, shares, places // shares, keys)
-    return apart.transpose(1, 2).flatten(0, 1)
+    """Give each row of queries its own row again."""
+    if rows_per_source == 1:
+        return grouped
+    batch, heads, positions, features = grouped.shape
+    rows = grouped.reshape(batch, heads, rows_per_source, positions // rows_per_source, features)
+    return rows.transpose(1, 2).flatten(0, 1)

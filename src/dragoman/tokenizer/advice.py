@@ -1,15 +1,15 @@
-"""How large should a vocabulary be?
+"""Recommends a vocabulary size for a corpus.
 
-Every id needs to be seen often enough for its vector to be learned, and the more ids there are,
-the rarer each one is; fewer ids make longer sequences of more general pieces. So: small text,
-small vocabulary. The steps below are folklore, and round:
+Every id must occur often enough for its embedding to be learned, and the more ids there are, the
+rarer each one is. Fewer ids make longer sequences of more general pieces. So a small corpus needs a
+small vocabulary. The steps below are common practice, rounded:
 
-    Multi30k, tens of thousands of pairs: ten thousand merges (Wu et al., 2021, and before).
-    Low resource: vocabularies of some thousands win (Sennrich and Zhang, 2019; Ding et al., 2019).
-    The paper, some millions of pairs: 37,000 for both languages (Vaswani et al., 2017).
-    Rule of thumb: the largest for which most pieces are seen a hundred times (Gowda and May, 2020).
+    Multi30k, tens of thousands of pairs: ten thousand merges (Wu et al., 2021, and earlier work).
+    Low resource: a few thousand are best (Sennrich and Zhang, 2019; Ding et al., 2019).
+    The Transformer paper, millions of pairs: 37,000 for both languages (Vaswani et al., 2017).
+    Rule of thumb: the largest size with most pieces seen a hundred times (Gowda and May, 2020).
 
-The same steps serve all kinds, so that what is compared has the same size.
+All kinds of tokenizers use the same steps, so that compared vocabularies have the same size.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from dragoman.tokenizer.bytes import BYTES
 from dragoman.tokenizer.interface import SPECIAL
 
 STEPS = ((10_000, 4_000), (100_000, 8_000), (2_000_000, 16_000))
-"""Up to so many pairs, so large."""
+"""(maximum number of pairs, vocabulary size)."""
 
 LARGEST = 32_000
-"""For all the text beyond."""
+"""The vocabulary size for larger corpora."""
 
 SMALLEST = 1_000
-"""Bytes, special tokens and an alphabet fit into it."""
+"""Large enough for the bytes, the special tokens and an alphabet."""
 
 
 class Advice(NamedTuple):
-    """A size, and why."""
+    """A vocabulary size and the reason for it."""
 
     vocabulary_size: int
     reason: str
@@ -39,17 +39,17 @@ class Advice(NamedTuple):
 def advise(
     pairs: int, kind: str = "sentencepiece", distinct: int | None = None, languages: int = 2
 ) -> Advice:
-    """Advise a size for a corpus of so many pairs.
+    """Recommend a vocabulary size for a corpus with this number of pairs.
 
-    `distinct` is how many different words the text holds, or characters for the kind characters:
-    beyond it, there would be nothing left to learn.
+    `distinct` is the number of different words in the text (for the kind characters: of different
+    characters). A larger vocabulary would have nothing more to learn.
     """
     if kind == "bytes":
         size = BYTES + len(SPECIAL) + languages
-        return Advice(size, "every byte has its id, whatever the text; nothing is learned")
-    step = next((size for most, size in STEPS if pairs <= most), LARGEST)
+        return Advice(size, "one id per byte for any text; nothing is learned")
+    step = next((size for max_pairs, size in STEPS if pairs <= max_pairs), LARGEST)
     if distinct is not None and max(distinct, SMALLEST) < step:
         name = "characters" if kind == "characters" else "words"
-        reason = f"the text has no more than {distinct:,} different {name}"
+        reason = f"the text contains only {distinct:,} different {name}"
         return Advice(max(distinct, SMALLEST), reason)
-    return Advice(step, f"for {pairs:,} pairs: the larger the text, the more pieces it can teach")
+    return Advice(step, f"for {pairs:,} pairs: a larger corpus supports a larger vocabulary")

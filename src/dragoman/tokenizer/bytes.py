@@ -1,8 +1,10 @@
-"""What if nothing were learned, and every byte of UTF-8 had its own id?
+"""The byte tokenizer: every byte of UTF-8 has its own id.
 
-No training, nothing unknown, every text comes back as it was; but the longest sequences of all,
-longer still for scripts whose characters are two, three or four bytes (not in the lectures; the
-end of the scale of claim C18. ByT5, Xue et al., 2022, is the model that made it popular).
+There is no training, no unknown token, and every text is restored exactly. But the sequences are
+the longest of all tokenizers, and longer still for scripts whose characters take two, three or four
+bytes (not in the lectures; one end of the scale of claim C18; ByT5, Xue et al., 2022, made this
+approach popular). A reserved token is three bytes like any private-use character: the vocabulary
+has no ids to reserve, and `has_span_tokens` is False.
 """
 
 from __future__ import annotations
@@ -12,24 +14,30 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from dragoman.errors import DataError, Mistake, RecipeError
-from dragoman.tokenizer.interface import SPECIAL, UNKNOWN, Tokenizer, language_token
+from dragoman.tokenizer.interface import (
+    SPECIAL,
+    UNKNOWN,
+    Tokenizer,
+    explain_load_errors,
+    language_token,
+)
 
 BYTES = 256
 
 
 class _File(BaseModel):
-    """What the file holds: the languages, and nothing else, for nothing else is learned."""
+    """The content of the file: only the languages, because nothing else is learned."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     languages: list[str]
 
 
-def _shown(byte: int) -> str:
-    """A visible sign of ASCII as itself, any other byte by its number."""
+def _readable(byte: int) -> str:
+    """Return a visible ASCII character as itself, and any other byte as its number."""
     return chr(byte) if chr(byte).isascii() and chr(byte).isprintable() else f"<0x{byte:02X}>"
 
 
@@ -41,64 +49,57 @@ class Bytes(Tokenizer):
     def __init__(self, languages: Sequence[str]) -> None:
         self._languages = list(languages)
         specials = [*SPECIAL, *map(language_token, languages)]
-        self._first = len(specials)
-        self._pieces = [*specials, *map(_shown, range(BYTES))]
+        self._first_byte = len(specials)
+        self._pieces = [*specials, *map(_readable, range(BYTES))]
         self._ids = {piece: number for number, piece in enumerate(self._pieces)}
         if len(self._ids) != len(self._pieces):
             raise DataError("a language is listed twice")
 
     @property
     def size(self) -> int:
-        """How many ids there are, the special ones included."""
+        """The number of ids, including the special ones."""
         return len(self._pieces)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Cut texts into ids, without `begin` and `end`."""
+        """Split texts into ids, without BEGIN and END."""
         try:
-            return [[self._first + byte for byte in text.encode()] for text in texts]
+            return [[self._first_byte + byte for byte in text.encode()] for text in texts]
         except UnicodeEncodeError as error:
             raise DataError(
-                "a text holds half a character (a lone surrogate, U+"
-                f"{ord(error.object[error.start]):04X}); it is not Unicode text"
+                "a text contains half a character (a lone surrogate, U+"
+                f"{ord(error.object[error.start]):04X}), expected Unicode text"
             ) from None
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Put texts together again; special ids say nothing, broken characters are �."""
-        rows = ([each - self._first for each in row if each >= self._first] for row in ids)
-        return [bytes(row).decode(errors="replace") for row in rows]
+        """Join ids into texts; special ids are skipped, incomplete characters become �."""
+        rows = ([token - self._first_byte for token in row] for row in ids)
+        return [bytes(byte for byte in row if byte >= 0).decode(errors="replace") for row in rows]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Show each id as a person would read it."""
-        return [self._pieces[each] for each in ids]
+        """Return a readable form of each id."""
+        return [self._pieces[token] for token in ids]
 
     def id_of(self, piece: str) -> int:
-        """The id of a piece, a language token for example; UNKNOWN where there is none."""
+        """Return the id of a piece, for example of a language token; UNKNOWN if there is none."""
         return self._ids.get(piece, UNKNOWN)
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary_size: int, languages: Sequence[str]) -> Bytes:
-        """Learn nothing; the texts are not read."""
-        made = cls(list(dict.fromkeys(languages)))
-        if vocabulary_size < made.size:
-            what = f"found {vocabulary_size}, expected at least {made.size}, one for each byte"
+        """Build the tokenizer; nothing is learned, and the texts are not read."""
+        tokenizer = cls(list(dict.fromkeys(languages)))
+        if vocabulary_size < tokenizer.size:
+            what = f"found {vocabulary_size}, expected at least {tokenizer.size}: one id per byte"
             raise RecipeError([Mistake("tokenizer.vocabulary_size", what)])
-        return made
+        return tokenizer
 
     def save(self, folder: Path) -> None:
-        """Write the file into an existing folder."""
-        written = json.dumps({"languages": self._languages}, ensure_ascii=False) + "\n"
-        (folder / self.file_name).write_bytes(written.encode())
+        """Write the tokenizer into an existing folder."""
+        content = json.dumps({"languages": self._languages}, ensure_ascii=False) + "\n"
+        (folder / self.file_name).write_bytes(content.encode())
 
     @classmethod
     def load(cls, folder: Path) -> Bytes:
-        """Read it again."""
+        """Load a saved tokenizer."""
         path = folder / cls.file_name
-        try:
+        with explain_load_errors(path, "a list of languages"):
             return cls(_File.model_validate_json(path.read_bytes()).languages)
-        except FileNotFoundError:
-            raise DataError(f"{path} does not exist; expected the vocabulary's file") from None
-        except ValidationError as error:
-            what = error.errors(include_url=False)[0]["msg"]
-            raise DataError(f"{path}: {what}; expected a list of languages") from None
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from None

@@ -1,26 +1,27 @@
-"""What if every character had its own id?
+"""The character tokenizer: every character has its own id.
 
-The vocabulary is the characters of the training text, the most frequent first; others are
-UNKNOWN, and lost. Few ids and few unknowns, but long sequences, and attention pays for length
-squared: the other end of the scale on which byte-pair encoding stands (seed 003, claim C18).
+The vocabulary contains the characters of the training text, the most frequent first. Other
+characters become UNKNOWN and are lost. There are few ids and few unknowns, but the sequences are
+long, and attention costs the square of the length: the opposite end of the scale from words, with
+byte-pair encoding between them ([APPLY-DL], claim C18).
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from dragoman.tokenizer.listed import Listed
+from dragoman.tokenizer.vocabulary_list import VocabularyList
 
 
-class Characters(Listed):
-    """Single characters, the space among them."""
+class Characters(VocabularyList):
+    """Single characters, including the space."""
 
     file_name: ClassVar[str] = "characters.json"
 
-    def cut(self, text: str) -> str:
-        """A text is a sequence of characters already."""
+    def split(self, text: str) -> str:
+        """Return the text itself: it is a sequence of characters."""
         return text
 
     def as_text(self, piece: str) -> str:
-        """A character is its own text."""
+        """Return the character itself."""
         return piece

@@ -1,29 +1,33 @@
-"""Which tokenizer lies in this folder?
+"""Loads the tokenizer that a folder contains.
 
-Each kind writes one file of its own name, so the file says the kind.
+Each kind of tokenizer writes one file with its own name, so the file name identifies the kind.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from dragoman import part
 from dragoman.errors import DataError
-from dragoman.part import Choice
+from dragoman.recipe import parts
+from dragoman.recipe.parts import Choice
 from dragoman.tokenizer.interface import Tokenizer
 
 KINDS = ("sentencepiece", "words", "characters", "bytes", "marian")
 
 
 def tokenizer_class(kind: str) -> type[Tokenizer]:
-    """Import the tokenizer of this name."""
-    return part.choose("tokenizer", Choice(name=kind), "tokenizer.kind", Tokenizer).cls
+    """Import the tokenizer with this name."""
+    return parts.choose("tokenizer", Choice(name=kind), "tokenizer.kind", Tokenizer).cls
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Load whichever tokenizer the folder holds."""
+    """Load the tokenizer in the folder, of any kind."""
     for kind in KINDS:
         cls = tokenizer_class(kind)
         if (folder / cls.file_name).exists():
             return cls.load(folder)
-    raise DataError(f"{str(folder)!r} holds no tokenizer; type: dragoman prepare RECIPE")
+    names = ", ".join(tokenizer_class(kind).file_name for kind in KINDS)
+    raise DataError(
+        f"{folder} contains no tokenizer, expected one of: {names}.\n"
+        f"Prepare the data again; type: dragoman prepare RECIPE"
+    )

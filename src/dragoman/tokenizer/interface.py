@@ -1,53 +1,103 @@
-"""What must a tokenizer be able to do?
+"""The interface of a tokenizer: text to ids and back.
 
-Text in, ids out, and back. Every tokenizer begins with the same four ids, then the language
-tokens; ordinary text can never produce one of these.
+Every vocabulary begins with the same four special ids, followed by the language tokens. Ordinary
+text never produces one of these ids.
+
+Every vocabulary that is learned also contains the reserved tokens. They are private-use characters
+of Unicode: a program puts them into a text in place of spans that must not be translated, or around
+terms. Each is one id, never merged with its neighbors, and it is text: decoding returns it. The
+byte tokenizer has nothing to reserve, and an imported tokenizer has none.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
+
+from pydantic import ValidationError
+
+from dragoman.errors import DataError
 
 PADDING, UNKNOWN, BEGIN, END = range(4)
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 
+SPAN_TOKENS = tuple(map(chr, range(0xE000, 0xE010)))
+"""Each stands for one protected span; the first span of a text is the first token."""
+
+TERM_TOKENS = TERM_START, TERM_SEPARATOR, TERM_END = tuple(map(chr, range(0xE010, 0xE013)))
+"""Around a term and its translation: start, source term, separator, target term, end."""
+
+RESERVED_TOKENS = (*SPAN_TOKENS, *TERM_TOKENS)
+"""Private-use characters that every learned vocabulary contains."""
+
 
 def language_token(language: str) -> str:
-    """The token that asks for a target language: `<2de>`."""
+    """Return the token that requests a target language: `<2de>`."""
     return f"<2{language}>"
 
 
+def annotated_term(source: str, target: str) -> str:
+    """Return a term of a source text with the translation that it must have."""
+    return f"{TERM_START}{source}{TERM_SEPARATOR}{target}{TERM_END}"
+
+
+@dataclass(frozen=True, slots=True)
+class BpeVocabulary:
+    """What byte-pair encoding has learned, for BPE-dropout."""
+
+    pieces: dict[str, int]
+    """The ids of all text pieces. A merge that was learned earlier has a lower id."""
+    space: str
+    """The piece for a space and for the beginning of a text."""
+    byte_ids: tuple[int, ...]
+    """The ids of the 256 bytes, for characters without a piece."""
+
+
 class Tokenizer(ABC):
-    """A vocabulary and the way text is cut into it."""
+    """A vocabulary, and how text is split into it."""
 
     file_name: ClassVar[str]
-    """The one file, in a folder, that holds all of it."""
+    """The name of the single file in a folder that contains the tokenizer."""
     threads: int = 1
-    """How many may encode a batch at once; a kind that cannot share the work does not."""
+    """The number of threads that encode a batch; some tokenizers ignore it."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many ids there are, the special ones included."""
+        """The number of ids, including the special ones."""
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Cut texts into ids, without `begin` and `end`."""
+        """Split texts into ids, without BEGIN and END."""
 
     @abstractmethod
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Put texts together again; special ids say nothing."""
+        """Join ids into texts; special ids are skipped."""
 
     @abstractmethod
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Show each id as a person would read it."""
+        """Return a readable form of each id."""
 
     @abstractmethod
     def id_of(self, piece: str) -> int:
-        """The id of a piece, a language token for example; UNKNOWN where there is none."""
+        """Return the id of a piece, for example of a language token; UNKNOWN if there is none."""
+
+    @property
+    def has_span_tokens(self) -> bool:
+        """Whether each span token is exactly one id, possibly after the piece for a space."""
+        # The piece that begins every text is the part that two tokens have in common.
+        rows = self.encode(SPAN_TOKENS)
+        prefix = rows[0][:-1]
+        is_single = all(row[:-1] == prefix and UNKNOWN not in row for row in rows)
+        return is_single and len(prefix) <= 1 and len({row[-1] for row in rows}) == len(rows)
+
+    def bpe_vocabulary(self) -> BpeVocabulary | None:
+        """Return the merges of byte-pair encoding; None if this tokenizer has none."""
+        return None
 
     @classmethod
     @abstractmethod
@@ -58,9 +108,25 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write the file into an existing folder."""
+        """Write the tokenizer into an existing folder."""
 
     @classmethod
     @abstractmethod
     def load(cls, folder: Path) -> Tokenizer:
-        """Read it again."""
+        """Load a saved tokenizer."""
+
+
+@contextmanager
+def explain_load_errors(path: Path, expected: str) -> Iterator[None]:
+    """Turn errors while loading a tokenizer file into a `DataError` that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(
+            f"{path} does not exist, expected the file of the tokenizer; copy the folder again"
+        ) from None
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"]
+        raise DataError(f"{path}: {message}; expected {expected}") from None
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None

@@ -1,12 +1,12 @@
-"""What if every word had its own id?
+"""The word tokenizer: every word has its own id.
 
-The vocabulary is a list of whole words, the most frequent of the training text; all others are
-one and the same UNKNOWN, and lost (seed 003, claim C18). That is why this tokenizer exists: to
-be measured against byte-pair encoding.
+The vocabulary is a list of whole words, the most frequent of the training text. All other words
+become UNKNOWN and are lost ([APPLY-DL], claim C18). This tokenizer exists as a baseline for
+byte-pair encoding.
 
-Text is cut at white space, and between a sign of punctuation and whatever it touches. What stood
-joined to its left keeps a mark: `Well, no.` is `Well`, `￭,`, `no`, `￭.`. So known words come
-back as they were written; only runs of white space become one space.
+Text is split at white space, and between a punctuation character and its neighbors. A piece without
+a space before it gets a mark: `Well, no.` becomes `Well`, `￭,`, `no`, `￭.`. So known words are
+restored as they were written; only runs of white space become one space.
 """
 
 from __future__ import annotations
@@ -15,32 +15,41 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dragoman.tokenizer.listed import Listed
+from dragoman.tokenizer.interface import RESERVED_TOKENS
+from dragoman.tokenizer.vocabulary_list import VocabularyList
 
-JOINED = "￭"
-"""The mark of what is joined to its left, as in OpenNMT's Tokenizer."""
+JOINER = "￭"
+"""Marks a piece without a space before it, as in OpenNMT's Tokenizer."""
 
-PUNCTUATION = rf"!-/:-@\[-`{{-~¡-¿‐-⁞⸀-⹿、-〃〈-】〔-〟〰！-／：-＠［-｀｛-･{JOINED}"
-"""Signs that are words of their own: of ASCII and Latin-1, of all scripts, of Chinese and Japanese.
-Written as ranges, for Python's \\w would cut a word at each of its combining marks."""
+PUNCTUATION = rf"!-/:-@\[-`{{-~¡-¿‐-⁞⸀-⹿、-〃〈-】〔-〟〰！-／：-＠［-｀｛-･{JOINER}"
+"""Characters that are words of their own: of ASCII and Latin-1, of all scripts, of Chinese and
+Japanese. They are listed as ranges, because Python's \\w would split a word at every combining
+mark."""
 
-JOINT = re.compile(rf"(?<=\S)(?=[{PUNCTUATION}])|(?<=[{PUNCTUATION}])(?=\S)")
+_OWN_WORDS = PUNCTUATION + "".join(RESERVED_TOKENS)
+
+# The ranges contain white space (U+2028), where a word ends anyway.
+BOUNDARY = re.compile(rf"(?<=\S)(?=[{_OWN_WORDS}])(?=\S)|(?<=[{_OWN_WORDS}])(?<=\S)(?=\S)")
 
 
-class Words(Listed):
+class Words(VocabularyList):
     """Whole words, and UNKNOWN for the rest."""
 
     file_name: ClassVar[str] = "words.json"
+    reserved: ClassVar[tuple[str, ...]] = (
+        *RESERVED_TOKENS,
+        *(JOINER + token for token in RESERVED_TOKENS),
+    )
 
-    def cut(self, text: str) -> list[str]:
-        """Cut at white space and round punctuation."""
-        return JOINT.sub(f" {JOINED}", text).split()
+    def split(self, text: str) -> list[str]:
+        """Split at white space and around punctuation."""
+        return BOUNDARY.sub(f" {JOINER}", text).split()
 
     def as_text(self, piece: str) -> str:
-        """A word brings the space before it, unless it is joined to its left."""
-        is_joined = len(piece) > 1 and piece.startswith(JOINED)
+        """Return the word with a space before it, unless it is joined to the word before."""
+        is_joined = len(piece) > 1 and piece.startswith(JOINER)
         return piece[1:] if is_joined else f" {piece}"
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Put texts together again; special ids say nothing, UNKNOWN among them."""
+        """Join ids into texts; special ids are skipped, including UNKNOWN."""
         return [text.removeprefix(" ") for text in super().decode(ids)]

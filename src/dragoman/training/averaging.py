@@ -1,7 +1,9 @@
-"""Which weights are better than the last ones?
+"""Averaged weights: an exponential moving average (EMA), and the mean of several checkpoints.
 
-Those of many moments together: a moving average that follows each update, or the mean of several
-checkpoints at the end (Vaswani et al., 2017, section 6.1).
+    a ← d · a + (1 − d) · w        d = min(decay, t / (t + 50)) after update t
+
+Averages generalize better than the last weights alone. The mean of the last checkpoints is from
+Vaswani et al. (2017), section 6.1.
 """
 
 from __future__ import annotations
@@ -15,47 +17,47 @@ from torch import nn
 from dragoman.shapes import Tensor
 
 
-class MovingAverage:
-    """Follows the weights:  a ← d · a + (1 − d) · w,  d growing from small to its value.
+class ExponentialMovingAverage:
+    """The moving average of all parameters.
 
-    While a run is young its first weights would weigh too much, so d = min(decay, t / (t + 50)).
+    The decay is smaller at first, so that the initial weights are soon forgotten.
     """
 
-    _YOUTH = 50
+    _WARMUP = 50
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], decay: float) -> None:
         self.decay = decay
         self.parameters = list(parameters.values())
-        self.weights = {name: each.detach().clone() for name, each in parameters.items()}
+        self.weights = {name: value.detach().clone() for name, value in parameters.items()}
 
-    def follow(self, updates: int) -> None:
-        """Take in the weights after this many updates."""
-        decay = min(self.decay, updates / (updates + self._YOUTH))
-        weights: list[Tensor] = [each.detach() for each in self.parameters]
+    def update(self, updates: int) -> None:
+        """Add the current weights to the average, after this many updates."""
+        decay = min(self.decay, updates / (updates + self._WARMUP))
+        weights: list[Tensor] = [parameter.detach() for parameter in self.parameters]
         torch._foreach_lerp_(list(self.weights.values()), weights, 1 - decay)
 
     @contextlib.contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Put the averaged weights into the model for a while."""
-        kept = [each.detach().clone() for each in self.parameters]
-        self._put(self.weights.values())
+    def applied(self) -> Iterator[None]:
+        """Use the averaged weights in the model inside a `with` block."""
+        saved = [parameter.detach().clone() for parameter in self.parameters]
+        self._copy_into_model(self.weights.values())
         try:
             yield
         finally:
-            self._put(kept)
+            self._copy_into_model(saved)
 
-    def _put(self, weights: Iterable[Tensor]) -> None:
+    def _copy_into_model(self, weights: Iterable[Tensor]) -> None:
         with torch.no_grad():
             for parameter, weight in zip(self.parameters, weights, strict=True):
                 parameter.copy_(weight)
 
 
-def mean_of(reads: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of weights that are read one after the other."""
+def mean_of(checkpoints: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of weights that are read one checkpoint after the other."""
     total: dict[str, Tensor] = {}
     count = 0
-    for weights in reads:
+    for weights in checkpoints:
         count += 1
-        for name, each in weights.items():
-            total[name] = total[name] + each.double() if name in total else each.double()
-    return {name: (each / count).float() for name, each in total.items()}
+        for name, weight in weights.items():
+            total[name] = total[name] + weight.double() if name in total else weight.double()
+    return {name: (weight / count).float() for name, weight in total.items()}

@@ -1,13 +1,12 @@
-"""How does a run survive anything?
+"""Checkpoints that survive a crash at any moment.
 
-A checkpoint is a folder `step-N`: tensors as safetensors, the rest as `state.json`, and the
-SHA-256 of every file in `manifest.json`. It is filled under another name, flushed to the disk, and
-then gets its name in one move, so it is there complete or not at all. The newest whose hashes are
-right is taken; a damaged one is passed over, with the reason. Nothing is ever unpickled.
+A checkpoint is a folder `step-N`: tensors as safetensors, other values as `state.json`, and the
+SHA-256 of every file in `manifest.json`. It is written under a temporary name, flushed to the disk,
+and renamed. So it is complete, or it does not exist. Resuming uses the newest checkpoint whose
+hashes are right, and reports damaged ones. Nothing is ever unpickled.
 
-One rank that has all weights writes them itself; ranks that have shards write them side by side
-through torch.distributed.checkpoint, whose reader also puts them together again, for any number of
-ranks. It reads both kinds.
+A rank that has all weights writes them itself. Ranks that have shards write them together through
+torch.distributed.checkpoint, whose reader loads both kinds for any number of ranks.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ from torch.distributed.checkpoint.hf_storage import (
 )
 from torch.distributed.tensor import DTensor
 
-from dragoman.durable import damages, new_folder, sha256
 from dragoman.errors import ArtifactError
 from dragoman.shapes import Tensor
+from dragoman.storage.files import atomic_folder, sha256, verify_hashes
 from dragoman.training.parallel import World
 
 FORMAT = 1
@@ -40,14 +39,15 @@ _MODEL = "model.safetensors"
 _OPTIMIZER = "optimizer.safetensors"
 _STATE, _MANIFEST = "state.json", "manifest.json"
 _NAME = re.compile(r"step-(\d+)")
+_TEMPORARY, _REMOVED = "tmp", "old"
 
 
-class Found(NamedTuple):
-    """The checkpoint to go on from, and why newer ones were passed over."""
+class SavedCheckpoint(NamedTuple):
+    """The checkpoint to resume from, and why newer ones were skipped."""
 
     folder: Path
     state: dict[str, Any]
-    passed_over: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 class Checkpoints:
@@ -64,24 +64,24 @@ class Checkpoints:
         optimizer: Mapping[str, Tensor],
         state: Mapping[str, Any],
     ) -> Path:
-        """Write a checkpoint; all ranks call this, and come back when it is there."""
+        """Write a checkpoint; all ranks call this and return when it is complete."""
         path = self._path(step)
-        is_sharded = any(isinstance(each, DTensor) for each in model.values())
-        # The same on every rank, and not taken for a checkpoint.
-        temporary = self.folder / f".{path.name}.tmp"
-        if self.world.is_first:
-            shutil.rmtree(path, ignore_errors=True)  # Damaged, or it would have been taken.
-            shutil.rmtree(temporary, ignore_errors=True)
-        self.world.wait()
+        is_sharded = any(isinstance(tensor, DTensor) for tensor in model.values())
+        # The same name on every rank, and not that of a checkpoint.
+        temporary = self._hidden(step, _TEMPORARY)
+        if self.world.is_main:
+            _remove(path)  # A whole checkpoint of this step would have been resumed from.
+            _remove(temporary)
+        self.world.barrier()
         if is_sharded:
             writer = HuggingFaceStorageWriter(str(temporary), save_distributed=True)
             try:
                 state_dict_saver.save({**model, **optimizer}, storage_writer=writer)
-            except CheckpointException:  # On all ranks, whoever failed, and none writes any more.
-                shutil.rmtree(temporary, ignore_errors=True)
+            except CheckpointException:  # Raised on all ranks when one of them fails.
+                _remove(temporary)
                 raise
-        if self.world.is_first:
-            with new_folder(path, temporary):
+        if self.world.is_main:
+            with atomic_folder(path, temporary):
                 if not is_sharded:
                     save_file(dict(model), temporary / _MODEL)
                     save_file(dict(optimizer), temporary / _OPTIMIZER)
@@ -90,52 +90,51 @@ class Checkpoints:
                 _write_json(temporary / _MANIFEST, {"format": FORMAT, "sha256": files})
         return path
 
-    def newest(self) -> Found | None:
-        """Find the newest checkpoint that is whole; sweep away what a crash left half done."""
-        chosen, passed_over = -1, []
-        if self.world.is_first:  # One looks and tells the others: hashing reads everything.
-            for left_over in self.folder.glob(".*"):
-                shutil.rmtree(left_over, ignore_errors=True)
+    def newest(self) -> SavedCheckpoint | None:
+        """Find the newest intact checkpoint, and remove what a crash left incomplete."""
+        chosen, skipped = -1, []
+        if self.world.is_main:  # Only one rank hashes the files, and tells the others.
+            self._remove_partials()
             for step in reversed(self.steps()):
                 damage = _damage(self._path(step))
                 if damage is None:
                     chosen = step
                     break
-                passed_over.append(f"{self._path(step).name} is damaged: {damage}")
-        shared = self.world.add_up(
-            [chosen, len(passed_over)] if self.world.is_first else [0, 0], is_slow=True
+                skipped.append(f"{self._path(step).name} is damaged: {damage}")
+        shared = self.world.all_reduce_sum(
+            [chosen, len(skipped)] if self.world.is_main else [0, 0], is_slow=True
         )
         chosen, damaged = int(shared[0]), int(shared[1])
         if chosen >= 0:
             path = self._path(chosen)
             state = json.loads((path / _STATE).read_text(encoding="utf-8"))
-            return Found(path, state, tuple(passed_over))
+            return SavedCheckpoint(path, state, tuple(skipped))
         if damaged:
             raise ArtifactError(
-                f"no checkpoint in {self.folder} can be used:\n  "
-                + "\n  ".join(passed_over)
-                + "\nRemove the run's folder to begin anew."
+                f"no checkpoint in {str(self.folder)!r} can be used:\n  "
+                + "\n  ".join(skipped)
+                + "\nRemove the run's folder to start again."
             )
         return None
 
     def check(self, steps: Sequence[int]) -> None:
-        """Refuse checkpoints of which one is damaged; all ranks call this."""
+        """Raise an error if one of these checkpoints is damaged; all ranks call this."""
         damaged = []
-        if self.world.is_first:
-            each_damage = ((self._path(step), _damage(self._path(step))) for step in steps)
-            damaged = [f"{path} is damaged: {damage}" for path, damage in each_damage if damage]
-        if self.world.add_up([len(damaged)], is_slow=True)[0]:
+        if self.world.is_main:
+            damages = ((self._path(step), _damage(self._path(step))) for step in steps)
+            damaged = [f"{path} is damaged: {damage}" for path, damage in damages if damage]
+        if self.world.all_reduce_sum([len(damaged)], is_slow=True)[0]:
             raise ArtifactError(
-                "the model would be made of checkpoints that cannot be used:\n  "
+                "the model needs checkpoints that cannot be used:\n  "
                 + "\n  ".join(damaged)
-                + "\nRemove them and run it again, to make it of the others."
+                + "\nRemove them and run the same command again, to use the others."
             )
 
     def load(self, source: Path | int, tensors: Mapping[str, Tensor]) -> None:
-        """Read from a folder, or from a step's, into these tensors, whole or sharded, in place."""
+        """Read a folder, or the checkpoint of a step, into these tensors (whole or sharded)."""
         folder = self._path(source) if isinstance(source, int) else source
         with warnings.catch_warnings():
-            # Being alone is not worth a warning.
+            # One rank without torch.distributed is normal.
             warnings.filterwarnings("ignore", message="torch.distributed is disabled")
             state_dict_loader.load(
                 dict(tensors),
@@ -144,21 +143,40 @@ class Checkpoints:
             )
 
     def steps(self) -> list[int]:
-        """The steps at which there is a checkpoint."""
+        """Return the steps that have a checkpoint; symbolic links do not count."""
         if not self.folder.is_dir():
             return []
-        names = (_NAME.fullmatch(each.name) for each in self.folder.iterdir())
+        names = (_NAME.fullmatch(path.name) for path in self.folder.iterdir() if _is_own(path))
         return sorted(int(match[1]) for match in names if match)
 
     def keep_only(self, steps: set[int]) -> None:
-        """Remove the others, each in one move."""
+        """Remove the other checkpoints; each disappears in one rename."""
         for step in set(self.steps()) - steps:
-            path = self._path(step)
-            leaving = path.rename(path.with_name(f".{path.name}.old"))
-            shutil.rmtree(leaving, ignore_errors=True)
+            _remove(self._path(step).rename(self._hidden(step, _REMOVED)))
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
+
+    def _hidden(self, step: int, suffix: str) -> Path:
+        return self.folder / f".{self._path(step).name}.{suffix}"
+
+    def _remove_partials(self) -> None:
+        for suffix in (_TEMPORARY, _REMOVED):
+            for path in self.folder.glob(f".step-*.{suffix}"):
+                _remove(path)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a path is inside the run: a link may lead anywhere."""
+    return not path.is_symlink()
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder; of a symbolic link, the link only."""
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _write_json(path: Path, content: Any) -> None:
@@ -166,21 +184,21 @@ def _write_json(path: Path, content: Any) -> None:
 
 
 def _damage(path: Path) -> str | None:
-    """Say what is wrong with a checkpoint; nothing when it is whole."""
+    """Describe what is wrong with a checkpoint; None if it is intact."""
     try:
         manifest = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
             return f"its format is {manifest['format']}, expected {FORMAT}"
-        expected = dict(manifest["sha256"])
+        hashes = dict(manifest["sha256"])
     except FileNotFoundError:
         return f"it has no {_MANIFEST}"
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return f"its {_MANIFEST} cannot be read"
-    return next(_damages(path, expected), None)
+    return next(_damages(path, hashes), None)
 
 
-def _damages(path: Path, expected: Mapping[str, str]) -> Iterator[str]:
-    yield from damages(path, expected)
+def _damages(path: Path, hashes: Mapping[str, str]) -> Iterator[str]:
+    yield from verify_hashes(path, hashes)
     for file in path.iterdir():
-        if file.name not in expected and file.name != _MANIFEST:
-            yield f"{file.name} was not written with it"
+        if file.name not in hashes and file.name != _MANIFEST:
+            yield f"{file.name} is not part of it"

@@ -1,8 +1,7 @@
-"""What does this machine have, and what pays on it?
+"""What the device of training offers: precision, compilation, memory, threads.
 
-On a CPU with matrix units for bfloat16, products of float32 matrices run through them while all
-else stays float32; on a GPU autocast does the same. Compiling pays on a GPU, where it takes less
-time than it saves. A CPU's memory is better kept than given back: the allocator is told so.
+On a CPU with bfloat16 matrix units, float32 matrix products run on these units while everything
+else stays float32; on a GPU autocast does the same. Compilation pays off on a GPU only.
 """
 
 from __future__ import annotations
@@ -11,58 +10,74 @@ import contextlib
 import ctypes
 import os
 import sys
+import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 
-from dragoman.recipe import TrainingRecipe
+from dragoman.recipe.schema import TrainingRecipe
+from dragoman.storage.machine import available_memory
 
-_KEEP = 2**31 - 1
-# Names and numbers of mallopt(3) of the GNU C library: serve big blocks from the heap, do not trim
-# it, grow it by much at a time, and do not make a heap for each thread.
-_ALLOCATOR = {"MMAP_THRESHOLD": (-3, _KEEP), "TRIM_THRESHOLD": (-1, _KEEP)} | {
+_LARGE = 2**31 - 1
+# Names and numbers of mallopt(3) of the GNU C library: allocate large blocks on the heap, do not
+# trim the heap, grow it in large steps, and do not make one heap per thread.
+_ALLOCATOR = {"MMAP_THRESHOLD": (-3, _LARGE), "TRIM_THRESHOLD": (-1, _LARGE)} | {
     "TOP_PAD": (-2, 1 << 28),
     "ARENA_MAX": (-8, 2),
 }
 
 
 def keep_memory() -> None:
-    """Let the allocator keep freed blocks; else each tensor costs the system new pages."""
+    """Let the C allocator keep freed blocks; otherwise each large tensor costs new pages.
+
+    This changes the whole process, so only commands call it.
+    """
     if sys.platform != "linux":
         return
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # Other C libraries have none.
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # Other C libraries have none.
     for name, (number, value) in _ALLOCATOR.items():
-        if set_option is not None and f"MALLOC_{name}_" not in os.environ:
-            set_option(number, value)
+        if mallopt is not None and f"MALLOC_{name}_" not in os.environ:
+            mallopt(number, value)
+
+
+@contextlib.contextmanager
+def restored_torch_settings() -> Iterator[None]:
+    """Restore process-wide settings of PyTorch, and warning filters, after a `with` block."""
+    precision = torch.get_float32_matmul_precision()
+    threads = torch.get_num_threads()
+    random_state = torch.get_rng_state()
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        torch.set_rng_state(random_state)
+
+
+def use_threads(settings: TrainingRecipe) -> None:
+    """Set the number of threads, if the recipe names one."""
+    if settings.threads != "auto" and settings.threads != torch.get_num_threads():
+        torch.set_num_threads(settings.threads)
 
 
 def choose_precision(settings: TrainingRecipe, device: torch.device) -> str:
-    """The precision of matrix products: as asked, or what pays here."""
+    """Return the precision of matrix products: that of the recipe, or the fastest here."""
     if settings.precision != "auto":
         return settings.precision
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
-    # Asked of PyTorch's own CPU library, which would do the work.
+    # PyTorch's own CPU library knows whether it can use the matrix units.
     try:
-        has_units = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        has_matrix_units = torch.ops.mkldnn._is_mkldnn_bf16_supported()
     except (AttributeError, RuntimeError):  # Built without that library.
-        has_units = False
-    return "bfloat16" if has_units else "float32"
-
-
-@contextlib.contextmanager
-def keeping_precision() -> Iterator[None]:
-    """Give the process back its precision: whoever translates after training wants plain sums."""
-    before = torch.get_float32_matmul_precision()
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+        has_matrix_units = False
+    return "bfloat16" if has_matrix_units else "float32"
 
 
 def use_precision(precision: str, device: torch.device) -> contextlib.AbstractContextManager[None]:
-    """Set matrix products of float32 to this precision; give what a forward pass runs in."""
+    """Set the precision of float32 matrix products; return the context of a forward pass."""
     is_low = precision == "bfloat16"
     torch.set_float32_matmul_precision("medium" if is_low else "highest")
     if is_low and device.type == "cuda":
@@ -72,22 +87,16 @@ def use_precision(precision: str, device: torch.device) -> contextlib.AbstractCo
 
 def is_compiled(settings: TrainingRecipe, device: torch.device) -> bool:
     """Whether the layers are compiled."""
-    return settings.compile == "yes" or (settings.compile == "auto" and device.type == "cuda")
+    return settings.compile is True or (settings.compile == "auto" and device.type == "cuda")
 
 
 def free_memory(device: torch.device) -> int:
-    """How many bytes the device has left for us."""
+    """Return the bytes that this process may use on the device."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    return _available() // ranks
+    return available_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
-def _available() -> int:
-    """What the system could give without swapping: files it keeps in memory do not count."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        known = dict(line.split(":") for line in lines)
-        return 1024 * int(known["MemAvailable"].split()[0])
-    except (OSError, KeyError, ValueError):  # Not Linux: a careful guess.
-        return 4 << 30
+def device_name(device: torch.device) -> str:
+    """Return the name of a GPU, or cpu."""
+    return torch.cuda.get_device_name() if device.type == "cuda" else device.type

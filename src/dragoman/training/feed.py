@@ -1,13 +1,12 @@
-"""How do batches reach the model without making it wait?
+"""Reads the batches of the next update in a thread, while the model works on the current one.
 
-While the model learns one step, the next is read in a thread of its own. Words are spelled anew by
-BPE-dropout there, where it is asked for: from the stored tokens, by (seed, epoch, pair), so any run
-that sees a pair again in that epoch sees it spelled the same way.
+With BPE-dropout the text of a pair is tokenized again, at random: the random numbers depend on
+(seed, epoch, pair) only. A pair therefore has the same tokens in every run and on every rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,99 +14,99 @@ from typing import NamedTuple
 import torch
 
 from dragoman.data.batch import Batch, collate
-from dragoman.data.sampler import Place, Planned, Sampler
-from dragoman.tokenizer.dropout import Dropout
+from dragoman.data.sampler import BatchPlan, Sampler, StreamPosition
+from dragoman.tokenizer.bpe_dropout import BpeDropout
 from dragoman.tokenizer.interface import Tokenizer
 from dragoman.training.loss import MicroBatch
 
-_ROWS_BITS = 40
-"""More pairs than a shard can have, so that a pair's number in the corpus is one number."""
+_ROW_BITS = 40
+"""A shard has fewer than 2^40 pairs, so shard and row together are one unique number."""
 
 
-class Step(NamedTuple):
-    """What one rank does in one step."""
+class TrainingStep(NamedTuple):
+    """The data of one rank for one update."""
 
     batches: dict[int, MicroBatch]
-    """By their numbers among all micro-batches of the step."""
+    """By their number among all micro-batches of the update."""
     target_tokens: dict[int, int]
-    """Of each, without padding."""
+    """Target tokens of each micro-batch, without padding."""
     pairs: int
     source_tokens: int
-    then: Place
-    """Where the stream goes on after the whole step."""
+    next_position: StreamPosition
+    """The position in the stream after the whole update."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spelling:
-    """Spells the words of a pair anew, for each epoch differently."""
+class Retokenizer:
+    """Tokenizes pairs again with BPE-dropout, differently in each epoch."""
 
     tokenizers: tuple[Tokenizer, Tokenizer]
-    dropouts: tuple[Dropout, Dropout]
+    dropouts: tuple[BpeDropout, BpeDropout]
 
-    def read(self, planned: Planned) -> Batch:
-        """Read a batch from the disk, and spell it."""
-        shard, epoch = planned.shard, planned.then.epoch
+    def read(self, plan: BatchPlan) -> Batch:
+        """Read a batch from the disk and tokenize it again."""
+        shard, epoch = plan.shard, plan.then.epoch
         sides = []
         for side, ids in enumerate((shard.source, shard.target)):
-            texts = self.tokenizers[side].decode([ids(row).tolist() for row in planned.rows])
-            numbers = [planned.shard_number << _ROWS_BITS | int(row) for row in planned.rows]
+            texts = self.tokenizers[side].decode([ids(row).tolist() for row in plan.rows])
+            pair_numbers = [plan.shard_number << _ROW_BITS | int(row) for row in plan.rows]
             dropout = self.dropouts[side]
             sides.append(
                 [
                     dropout.encode(text, epoch, number, side)
-                    for text, number in zip(texts, numbers, strict=True)
+                    for text, number in zip(texts, pair_numbers, strict=True)
                 ]
             )
         return collate(*sides)
 
 
 class Feed:
-    """Reads a rank's share of the steps, one step ahead."""
+    """Reads this rank's part of each update, one update ahead."""
 
     def __init__(
         self,
         sampler: Sampler,
         micro_batches: int,
         rank: int,
-        ranks: int,
+        world_size: int,
         device: torch.device,
-        spelling: Spelling | None = None,
+        retokenizer: Retokenizer | None = None,
     ) -> None:
         self.sampler = sampler
         self.micro_batches = micro_batches
-        self.rank, self.ranks = rank, ranks
+        self.rank, self.world_size = rank, world_size
         self.device = device
-        self.spelling = spelling
+        self.retokenizer = retokenizer
 
-    def steps(self, place: Place) -> Iterator[Step]:
-        """Go through the stream from this place on; it never ends."""
-        shares = self.sampler.share(place, self.micro_batches, self.rank, self.ranks)
+    def steps(self, position: StreamPosition) -> Iterator[TrainingStep]:
+        """Yield the updates from a position of the stream on, without end."""
+        shares = self.sampler.share(position, self.micro_batches, self.rank, self.world_size)
 
-        def read_next() -> Step:
+        def read_next() -> TrainingStep:
             share = next(shares)
-            batches = {number: self._read(planned) for number, planned in share.batches.items()}
-            return Step(
+            batches = {number: self._read(plan) for number, plan in share.batches.items()}
+            return TrainingStep(
                 {number: to_tensors(batch, self.device) for number, batch in batches.items()},
                 {number: int(batch.target_is_real.sum()) for number, batch in batches.items()},
-                sum(len(each.source) for each in batches.values()),
-                sum(int(each.source_is_real.sum()) for each in batches.values()),
+                sum(len(batch.source) for batch in batches.values()),
+                sum(int(batch.source_is_real.sum()) for batch in batches.values()),
                 share.then,
             )
 
-        with ThreadPoolExecutor(1, thread_name_prefix="feed") as thread:
-            ahead = thread.submit(read_next)
+        with ThreadPoolExecutor(1, thread_name_prefix="feed") as executor:
+            next_step = executor.submit(read_next)
             while True:
-                step = ahead.result()
-                ahead = thread.submit(read_next)
+                step = next_step.result()
+                next_step = executor.submit(read_next)
                 yield step
 
-    def _read(self, planned: Planned) -> Batch:
-        return planned.read() if self.spelling is None else self.spelling.read(planned)
+    def _read(self, plan: BatchPlan) -> Batch:
+        return plan.read() if self.retokenizer is None else self.retokenizer.read(plan)
 
 
 def to_tensors(batch: Batch, device: torch.device) -> MicroBatch:
-    """Bring a batch to a device."""
-    arrays: Sequence[torch.Tensor] = [torch.from_numpy(each) for each in batch]
+    """Copy a batch to a device."""
+    tensors = [torch.from_numpy(array) for array in batch]
     if device.type == "cuda":
-        arrays = [each.pin_memory().to(device, non_blocking=True) for each in arrays]
-    return MicroBatch(*arrays)
+        tensors = [tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors]
+    return MicroBatch(*tensors)

@@ -1,7 +1,14 @@
-"""What happened in a run?
+"""The journal of a run: `journal.jsonl`, one JSON object per line.
 
-One JSON object a line in `journal.jsonl`, each with its kind and step. A run that goes on from a
-checkpoint cuts the journal off behind it, so that it tells one story, as if nothing had happened.
+Each entry has a `kind` and a `step`:
+
+    progress      loss, learning_rate, grad_norm, tokens_per_second, seconds
+    validation    loss, bleu, is_best
+    skipped       position: an update was skipped, its loss or gradient was not finite
+    save_failed   reason: a checkpoint was not saved
+
+A resumed run first removes the entries after its checkpoint. The journal is then the same as that
+of a run that was not interrupted.
 """
 
 from __future__ import annotations
@@ -10,35 +17,38 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from dragoman.durable import write_text
 from dragoman.errors import MissingExtraError
+from dragoman.storage.files import write_text
+
+EntryKind = Literal["progress", "validation", "skipped", "save_failed"]
+JournalEntry = dict[str, Any]
 
 
 class Journal:
-    """Appends to the journal of a run; `board` also writes TensorBoard's files."""
+    """Appends entries to the journal of a run, and to TensorBoard files if asked."""
 
-    def __init__(self, path: Path, step: int, *, has_board: bool = False) -> None:
-        kept = [line for line in read_journal(path) if line["step"] <= step]
-        write_text(path, "".join(f"{json.dumps(line)}\n" for line in kept))
+    def __init__(self, path: Path, step: int, *, has_tensorboard: bool = False) -> None:
+        kept = [entry for entry in read_journal(path) if entry["step"] <= step]
+        write_text(path, "".join(f"{json.dumps(entry)}\n" for entry in kept))
         self._file = path.open("a", encoding="utf-8")
-        self._board: Any = None
-        if has_board:
+        self._tensorboard: Any = None
+        if has_tensorboard:
             try:
                 from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  (an extra)
             except ModuleNotFoundError:
                 raise MissingExtraError("training.tensorboard", "tensorboard", "track") from None
 
-            self._board = SummaryWriter(path.parent / "tensorboard", purge_step=step + 1)
+            self._tensorboard = SummaryWriter(path.parent / "tensorboard", purge_step=step + 1)
 
-    def write(self, kind: str, step: int, **facts: Any) -> None:
-        """Write a line; it is there when this returns, though a power cut may take it."""
+    def write(self, kind: EntryKind, step: int, **facts: Any) -> None:
+        """Write one entry; it is flushed to the operating system, but not to the disk."""
         self._file.write(json.dumps({"kind": kind, "step": step, **facts}) + "\n")
         self._file.flush()
-        if self._board is not None:
+        if self._tensorboard is not None:
             for name, value in _numbers(facts):
-                self._board.add_scalar(f"{kind}/{name}", value, step)
+                self._tensorboard.add_scalar(f"{kind}/{name}", value, step)
 
     def __enter__(self) -> Self:
         return self
@@ -50,18 +60,18 @@ class Journal:
         trace: TracebackType | None,
     ) -> None:
         self._file.close()
-        if self._board is not None:
-            self._board.close()
+        if self._tensorboard is not None:
+            self._tensorboard.close()
 
 
-def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """Read the lines that are whole."""
+def read_journal(path: Path) -> Iterator[JournalEntry]:
+    """Yield the complete entries of a journal; none if there is no file."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
         for line in file:
             if not line.endswith("\n"):
-                return  # A crash cut it; it would be written again.
+                return  # The process was killed while writing; a resumed run writes it again.
             try:
                 yield json.loads(line)
             except ValueError:

@@ -1,16 +1,16 @@
-"""How may a matrix move as a whole?
+"""Muon, an optimizer for matrices (Jordan et al., 2024; not in the lectures).
 
     M ← μ·M + (1 − μ)·G
     U = (1 − μ)·G + μ·M
-    W ← W − lr · (0.2 · √max(rows, columns) · O + decay · W),      O the orthogonal matrix nearest U
+    W ← W − lr · (0.2 · √max(rows, columns) · O + decay · W),     O = nearest orthogonal matrix to U
 
-Muon (Jordan et al., 2024), not in the lectures. Adam gives each number its own step; Muon gives
-every direction of a layer's matrix the same, so that rare directions learn as fast as common ones.
-The factor makes its steps as long as Adam's (Liu et al., 2025), so both take the same rate.
+Adam scales each number of a matrix separately. Muon gives all directions of a matrix an update of
+the same size, so that rare directions learn as fast as common ones. The factor 0.2 · √… makes the
+updates as large as those of Adam (Liu et al., 2025), so both use the same learning rate.
 
-O is found by products of matrices alone (five turns of Newton and Schulz, in bfloat16 as
-published). PyTorch's own `torch.optim.Muon` takes one matrix after the other, and is the
-definition; here all of one shape go together, which is twice as fast on small matrices.
+O is computed with matrix products alone (five Newton–Schulz iterations, in bfloat16 as published).
+`torch.optim.Muon` updates one matrix after the other and is the definition; here all matrices of
+one shape are updated together, which is twice as fast for small matrices.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from dragoman.shapes import Float, Tensor
 
 MOMENTUM = "momentum_buffer"
-"""What PyTorch's Muon calls it."""
-_MEMORY = 0.95
-_LENGTH = 0.2
-_TURNS = 5
+"""The name that `torch.optim.Muon` uses."""
+_MOMENTUM_DECAY = 0.95
+_UPDATE_SCALE = 0.2
+_ITERATIONS = 5
 _LINEAR, _CUBIC, _QUINTIC = 3.4445, -4.7750, 2.0315
-_SMALLEST = 1e-7
+_EPSILON = 1e-7
 
 
 class Muon(torch.optim.Optimizer):
-    """Moves matrices; all else is left to another optimizer."""
+    """Updates matrices; other parameters need another optimizer."""
 
     def __init__(self, matrices: Sequence[nn.Parameter], weight_decay: float) -> None:
         super().__init__(matrices, {"lr": 0.0, "weight_decay": weight_decay})
@@ -44,33 +44,34 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Move each matrix against its momentum."""
+        """Update each matrix by its gradient."""
         for group in self.param_groups:
-            alike: defaultdict[tuple[int, ...], list[Tensor]] = defaultdict(list)
+            by_shape: defaultdict[tuple[int, ...], list[Tensor]] = defaultdict(list)
             for matrix in group["params"]:
                 if matrix.grad is not None:
-                    alike[tuple(sorted(matrix.shape))].append(matrix)
-            for (_, longer), matrices in alike.items():
-                directions = orthogonal(torch.stack([self._towards(each) for each in matrices]))
-                directions *= -group["lr"] * _LENGTH * longer**0.5
+                    by_shape[tuple(sorted(matrix.shape))].append(matrix)
+            for (_, longer), matrices in by_shape.items():
+                directions = orthogonal(torch.stack([self._direction(m) for m in matrices]))
+                directions *= -group["lr"] * _UPDATE_SCALE * longer**0.5
                 torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
                 for matrix, direction in zip(matrices, directions, strict=True):
-                    matrix.add_(_as(matrix, direction.mT if _is_tall(matrix) else direction))
+                    oriented = direction.mT if _is_tall(matrix) else direction
+                    matrix.add_(_distributed_like(matrix, oriented))
 
-    def _towards(self, matrix: Tensor) -> Float[Tensor, "R C"]:
-        """The momentum after this gradient, looking one step ahead; wide, and whole."""
+    def _direction(self, matrix: Tensor) -> Float[Tensor, "R C"]:
+        """Return the Nesterov momentum after this gradient, whole and not taller than wide."""
         momentum = self.state[matrix][MOMENTUM]
-        momentum.lerp_(matrix.grad, 1 - _MEMORY)
-        ahead = matrix.grad.lerp(momentum, _MEMORY)  # type: ignore[union-attr]
+        momentum.lerp_(matrix.grad, 1 - _MOMENTUM_DECAY)
+        ahead = matrix.grad.lerp(momentum, _MOMENTUM_DECAY)  # type: ignore[union-attr]
         whole: Tensor = ahead.full_tensor() if isinstance(ahead, DTensor) else ahead
         return whole.mT if _is_tall(matrix) else whole
 
 
 def orthogonal(matrices: Float[Tensor, "N R C"]) -> Float[Tensor, "N R C"]:
-    """Bring all singular values near 1, with R ≤ C."""
+    """Move all singular values near 1; R ≤ C."""
     low = matrices.bfloat16()
-    low = low / low.norm(dim=(-2, -1), keepdim=True).clamp(min=_SMALLEST)
-    for _ in range(_TURNS):
+    low = low / low.norm(dim=(-2, -1), keepdim=True).clamp(min=_EPSILON)
+    for _ in range(_ITERATIONS):
         squares = low @ low.mT
         mixed = torch.baddbmm(squares, squares, squares, beta=_CUBIC, alpha=_QUINTIC)
         low = torch.baddbmm(low, mixed, low, beta=_LINEAR)
@@ -81,10 +82,10 @@ def _is_tall(matrix: Tensor) -> bool:
     return matrix.shape[0] > matrix.shape[1]
 
 
-def _as(matrix: Tensor, direction: Tensor) -> Tensor:
-    """Give a rank its share, where matrices are in shards."""
+def _distributed_like(matrix: Tensor, direction: Tensor) -> Tensor:
+    """Return this rank's shard of the direction, if the matrix is sharded."""
     if isinstance(matrix, DTensor):
-        # Every rank has found the same, so nobody need be asked.
+        # Every rank has computed the same direction, so no communication is necessary.
         return distribute_tensor(
             direction, matrix.device_mesh, matrix.placements, src_data_rank=None
         )

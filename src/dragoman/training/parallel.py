@@ -1,13 +1,13 @@
-"""How do many devices train one model?
+"""Data-parallel training: DDP and FSDP2, started by torchrun.
 
-The model knows nothing of it; it is wrapped from outside. DDP copies the model to every rank and
-adds up the gradients; FSDP2 gives each rank a shard of every weight. torchrun starts the ranks and
-starts them again when one dies.
+The model contains no code for this: DDP or FSDP2 wraps it. DDP copies the model to every rank and
+sums the gradients. FSDP2 gives each rank a shard of every weight. torchrun starts the ranks, and
+restarts all of them when one fails.
 
-What K micro-batches say is added up as in a tournament: neighbours first, then neighbours of
-neighbours. A rank holds neighbours, so ranks add up their own and then each other's in the same
-order as one rank alone. Where K and the ranks are powers of two, the sum is the same to the last
-bit for any number of ranks: floating-point sums depend on their order, and here it is one.
+The gradients of the K micro-batches of an update are summed pairwise, for example (1+2) + (3+4). A
+rank has neighboring micro-batches, so several ranks add in the same order as one rank. The result
+of a floating-point sum depends on this order. If K and the number of ranks are powers of two, the
+sum is therefore bit-identical for any number of ranks.
 """
 
 from __future__ import annotations
@@ -43,58 +43,59 @@ from dragoman.training.loss import MicroBatch, Objective
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import GradBucket
 
-Added = torch.futures.Future[Tensor]
-_PATIENCE = {"gloo": timedelta(seconds=30), "nccl": timedelta(seconds=120)}
-"""How long ranks wait for one that says nothing before they give up together."""
-_PATIENCE_FOR_DISKS = timedelta(hours=1)
-"""And while the first reads or writes a whole checkpoint."""
+SumFuture = torch.futures.Future[Tensor]
+_TIMEOUT = {"gloo": timedelta(seconds=30), "nccl": timedelta(seconds=120)}
+"""How long ranks wait for a rank that does not respond, before all of them fail."""
+_DISK_TIMEOUT = timedelta(hours=1)
+"""The same timeout while the main rank reads or writes a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Who trains: this rank among how many, and on which device."""
+    """The processes of a training run: the rank of this one, their number, and its device."""
 
     rank: int
-    ranks: int
+    world_size: int
     device: torch.device
-    patient: dist.ProcessGroup | None = None
-    """The same ranks, with patience for a disk."""
+    disk_group: dist.ProcessGroup | None = None
+    """The same ranks with a longer timeout, for waiting until a disk operation ends."""
 
     @property
-    def is_first(self) -> bool:
-        """The first rank writes what is written once."""
+    def is_main(self) -> bool:
+        """Whether this is the main rank, which writes the files."""
         return self.rank == 0
 
-    def add_up(self, values: Sequence[float], *, is_slow: bool = False) -> list[float]:
-        """Add numbers over all ranks; where only one has other than zero, exactly.
+    def all_reduce_sum(self, values: Sequence[float], *, is_slow: bool = False) -> list[float]:
+        """Return the sum of each value over all ranks.
 
-        Slow is what comes after work with a disk that the first rank does for all.
+        A sum is exact if the value is nonzero on one rank only. With `is_slow`, the timeout is
+        longer, for disk operations of the main rank.
         """
-        if self.ranks == 1:
+        if self.world_size == 1:
             return list(values)
         device = "cpu" if is_slow else self.device
         shared = torch.tensor(values, dtype=torch.float64, device=device)
-        dist.all_reduce(shared, group=self.patient if is_slow else None)
-        added: list[float] = shared.tolist()
-        return added
+        dist.all_reduce(shared, group=self.disk_group if is_slow else None)
+        sums: list[float] = shared.tolist()
+        return sums
 
-    def wait(self) -> None:
-        """Go on when all have come here."""
-        if self.ranks > 1:
+    def barrier(self) -> None:
+        """Wait for all ranks."""
+        if self.world_size > 1:
             dist.barrier()
 
 
 @contextlib.contextmanager
 def join_world() -> Iterator[World]:
-    """Join the ranks that torchrun started; without it, be alone."""
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    local = int(os.environ.get("LOCAL_RANK", "0"))
+    """Join the ranks that torchrun started; without torchrun there is one rank."""
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     has_gpu = torch.cuda.is_available()
-    device = torch.device("cuda", local) if has_gpu else torch.device("cpu")
-    if has_gpu and local >= torch.cuda.device_count():
+    device = torch.device("cuda", local_rank) if has_gpu else torch.device("cpu")
+    if has_gpu and local_rank >= torch.cuda.device_count():
         raise DragomanError(
-            f"rank {local} of this machine has no GPU: found {torch.cuda.device_count()}; start "
-            "torchrun with at most as many processes (--nproc-per-node)"
+            f"local rank {local_rank} has no GPU: found {torch.cuda.device_count()} GPUs; start "
+            f"torchrun with --nproc-per-node={torch.cuda.device_count()} or fewer"
         )
     if has_gpu:
         torch.cuda.set_device(device)
@@ -102,58 +103,60 @@ def join_world() -> Iterator[World]:
         yield World(0, 1, device)
         return
     backend = "nccl" if has_gpu else "gloo"
-    patience = _PATIENCE[backend]
-    store, rank, _ = next(rendezvous("env://", timeout=patience))
-    if ranks == int(os.environ["LOCAL_WORLD_SIZE"]):
-        # When torchrun starts ranks again it keeps its store, and they may find the addresses of
-        # the dead (pytorch/pytorch#167288). Machines may differ in their counts; one does not.
+    timeout = _TIMEOUT[backend]
+    store, rank, _ = next(rendezvous("env://", timeout=timeout))
+    if world_size == int(os.environ["LOCAL_WORLD_SIZE"]):
+        # When torchrun restarts ranks, it keeps its store, and the new ranks may read addresses of
+        # ended ranks (pytorch/pytorch#167288). A prefix per restart avoids this. Restart counts
+        # can differ between machines, so the prefix is used on a single machine only.
         store = PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=patience)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
     try:
-        patient = dist.new_group(backend="gloo", timeout=_PATIENCE_FOR_DISKS)
-        yield World(dist.get_rank(), ranks, device, patient)
+        disk_group = dist.new_group(backend="gloo", timeout=_DISK_TIMEOUT)
+        yield World(dist.get_rank(), world_size, device, disk_group)
     finally:
         dist.destroy_process_group()
 
 
-class Sum:
-    """Adds up the gradients of micro-batches, neighbours first."""
+class PairwiseGradientSum:
+    """Sums the gradients of micro-batches pairwise."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self._parameters = parameters
-        self._waiting: list[tuple[int, list[Tensor]]] = []
+        self._partial_sums: list[tuple[int, list[Tensor]]] = []
+        """(number of micro-batches, their summed gradients), largest first."""
 
-    def put(self) -> None:
-        """Take the gradients from the parameters, and add them to their neighbours'."""
-        count, gradients = 1, [_gradient(each) for each in self._parameters]
+    def add(self) -> None:
+        """Remove the gradients from the parameters, and add them to the partial sums."""
+        count, gradients = 1, [_gradient(parameter) for parameter in self._parameters]
         for parameter in self._parameters:
             parameter.grad = None
-        while self._waiting and self._waiting[-1][0] == count:
-            _, earlier = self._waiting.pop()
+        while self._partial_sums and self._partial_sums[-1][0] == count:
+            _, earlier = self._partial_sums.pop()
             torch._foreach_add_(earlier, gradients)
             count, gradients = 2 * count, earlier
-        self._waiting.append((count, gradients))
+        self._partial_sums.append((count, gradients))
 
     def finish(self) -> None:
-        """Add to the last gradients, which the parameters hold, all that wait for them."""
-        gradients = [_gradient(each) for each in self._parameters]
-        for _, earlier in reversed(self._waiting):
+        """Add all partial sums to the gradients of the last micro-batch, in the parameters."""
+        gradients = [_gradient(parameter) for parameter in self._parameters]
+        for _, earlier in reversed(self._partial_sums):
             torch._foreach_add_(gradients, earlier)
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
-            parameter.grad = gradient  # Where the last had none, all that waited is in a new one.
-        self._waiting.clear()
+            parameter.grad = gradient  # A new tensor if the last micro-batch gave no gradient.
+        self._partial_sums.clear()
 
-    def finish_some(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
-        """Do so for these gradients of these parameters only, as DDP hands them out."""
-        if self._waiting:
-            index = {id(each): number for number, each in enumerate(self._parameters)}
+    def finish_bucket(self, parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+        """Do the same as `finish` for the parameters of one DDP bucket."""
+        if self._partial_sums:
+            index = {id(parameter): number for number, parameter in enumerate(self._parameters)}
             for parameter, gradient in zip(parameters, gradients, strict=True):
-                for _, earlier in reversed(self._waiting):
+                for _, earlier in reversed(self._partial_sums):
                     gradient.add_(earlier[index[id(parameter)]])
 
     def clear(self) -> None:
-        """Forget; DDP has handed out everything."""
-        self._waiting.clear()
+        """Delete the partial sums, after DDP has processed all buckets."""
+        self._partial_sums.clear()
 
 
 def _gradient(parameter: nn.Parameter) -> Tensor:
@@ -161,68 +164,74 @@ def _gradient(parameter: nn.Parameter) -> Tensor:
 
 
 class Learner:
-    """Goes forward and backward; at the end it has the sum of all ranks' gradients."""
+    """Runs forward and backward passes; sums gradients over micro-batches and ranks."""
 
     def __init__(self, objective: Objective, world: World) -> None:
         self.objective = objective
         self.named_parameters = dict(objective.model.named_parameters())
         self.parameters = list(self.named_parameters.values())
-        self._sum = Sum(self.parameters)
+        self._sum = PairwiseGradientSum(self.parameters)
         self._wrapped: nn.Module = objective
         self._is_ddp = False
-        if world.ranks > 1 and not isinstance(objective, FSDPModule):
+        if world.world_size > 1 and not isinstance(objective, FSDPModule):
             self._is_ddp = True
             devices = [world.device] if world.device.type == "cuda" else None
             ddp = DistributedDataParallel(objective, devices)
-            # A lambda: DDP reads annotations, and does not understand them as text.
-            hook = lambda world, bucket: self._add_up(world, bucket)  # noqa: E731, PLW0108
+            # A lambda, because DDP cannot read annotations that are strings.
+            hook = lambda world, bucket: self._sum_bucket(world, bucket)  # noqa: E731, PLW0108
             ddp.register_comm_hook(world, hook)
             self._wrapped = ddp
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Let the objective be asked without learning from it."""
+        """Use evaluation mode inside a `with` block."""
         self.objective.eval()
-        yield
-        self.objective.train()
-        if isinstance(self.objective, FSDPModule):
-            # Else the whole weights of now would stay, and be taken for those of later.
-            self.objective.reshard()
+        try:
+            yield
+        finally:
+            self.objective.train()
+            if isinstance(self.objective, FSDPModule):
+                # Otherwise later updates would use the unsharded weights of this evaluation.
+                self.objective.reshard()
 
-    def learn(self, batch: MicroBatch, *, is_last: bool) -> float:
-        """Go forward and backward once; give the loss. With the last, gradients are complete."""
-        is_quiet = self._is_ddp and not is_last
-        with self._wrapped.no_sync() if is_quiet else contextlib.nullcontext():  # type: ignore[operator]
+    def forward_backward(self, batch: MicroBatch, *, is_last: bool) -> float:
+        """Run one forward and backward pass, and return the loss.
+
+        After the last micro-batch of an update, `grad` of each parameter is the sum of all.
+        """
+        is_local = self._is_ddp and not is_last
+        with self._wrapped.no_sync() if is_local else contextlib.nullcontext():  # type: ignore[operator]
             loss: Tensor = self._wrapped(batch)
             loss.backward()  # type: ignore[no-untyped-call]
         if not is_last:
-            self._sum.put()
+            self._sum.add()
         elif self._is_ddp:
             self._sum.clear()
         else:
             self._sum.finish()
         return float(loss.detach())
 
-    def _add_up(self, world: World, bucket: GradBucket) -> Added:
-        """Add up a bucket of DDP's: first what waits here, then over the ranks."""
-        self._sum.finish_some(bucket.parameters(), bucket.gradients())
+    def _sum_bucket(self, world: World, bucket: GradBucket) -> SumFuture:
+        """Sum a DDP bucket: first the micro-batches of this rank, then all ranks."""
+        self._sum.finish_bucket(bucket.parameters(), bucket.gradients())
         buffer = bucket.buffer()
-        if world.device.type == "cuda" or world.ranks == 2:
-            # Two can be added in one order only; and NCCL's speed is worth more than our order.
+        if world.device.type == "cuda" or world.world_size == 2:
+            # The sum of two values does not depend on their order. With NCCL, speed is more
+            # important than a fixed order.
             work = dist.all_reduce(buffer, async_op=True)
-            return cast(Added, work.get_future().then(lambda future: future.value()[0]))
-        everyone = [torch.empty_like(buffer) for _ in range(world.ranks)]
-        gathered = dist.all_gather(everyone, buffer, async_op=True)
-        return cast(Added, gathered.get_future().then(lambda _: _tournament(everyone)))
+            return cast(SumFuture, work.get_future().then(lambda future: future.value()[0]))
+        all_buffers = [torch.empty_like(buffer) for _ in range(world.world_size)]
+        gathered = dist.all_gather(all_buffers, buffer, async_op=True)
+        return cast(SumFuture, gathered.get_future().then(lambda _: pairwise_sum(all_buffers)))
 
-    def forget(self) -> None:
-        """Drop the gradients."""
+    def zero_grad(self) -> None:
+        """Delete the gradients."""
         for parameter in self.parameters:
             parameter.grad = None
 
 
-def _tournament(tensors: list[Tensor]) -> Tensor:
-    """Add neighbours, then neighbours of neighbours."""
+def pairwise_sum(tensors: list[Tensor]) -> Tensor:
+    """Add neighbors, then neighboring sums, and so on."""
     while len(tensors) > 1:
         pairs = [left + right for left, right in zip(tensors[::2], tensors[1::2], strict=False)]
         tensors = pairs + tensors[2 * len(pairs) :]
@@ -230,8 +239,9 @@ def _tournament(tensors: list[Tensor]) -> Tensor:
 
 
 def shard(objective: Objective, precision: torch.dtype | None) -> None:
-    """Give each rank a shard of every weight (FSDP2); layer by layer they are whole when needed."""
-    # Our layers give views of keys and values, and nobody writes into them.
+    """Give each rank a shard of every weight (FSDP2); a layer is gathered while it is computed."""
+    # The layers return views of keys and values, and no code writes into these views. The caller
+    # restores the warning filters.
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view tensor")
     policy = MixedPrecisionPolicy(
         param_dtype=precision, reduce_dtype=torch.float32 if precision else None
@@ -241,20 +251,20 @@ def shard(objective: Objective, precision: torch.dtype | None) -> None:
     fully_shard(objective, mp_policy=policy)
     for module in objective.modules():
         if isinstance(module, FSDPModule):
-            # A sum, as everywhere; it is divided by its tokens once.
+            # Sum gradients over ranks instead of averaging: `clip_grad_norm` divides by the tokens.
             module.set_gradient_divide_factor(1.0)
             module.set_force_sum_reduction_for_comms(True)
-    for name in ("encode", "decode"):
+    for name in ("encode", "decode", "validation_loss"):
         register_fsdp_forward_method(objective, name)
 
 
 def compile_layers(model: EncoderDecoder) -> None:
-    """Compile the layers, each kind once: they are most of the work, and their shapes are plain."""
+    """Compile each layer: layers take most of the time, and equal layers are compiled once."""
     for layer in model.layers:
         layer.compile(dynamic=True)
 
 
-def recompute(model: EncoderDecoder) -> None:
-    """Keep only what enters a layer, and compute its inside again when going backward."""
+def checkpoint_activations(model: EncoderDecoder) -> None:
+    """Store only the inputs of each layer, and compute the layer again in the backward pass."""
     for layer in model.layers:
         layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)

@@ -1,7 +1,7 @@
-"""When should training stop?
+"""Stop training on a signal.
 
-On SIGTERM, SIGINT (Ctrl-C) or SIGUSR1 it finishes the step, saves, and ends; on a second signal it
-ends at once, which harms nothing: what is saved is saved.
+SIGTERM, SIGINT (Ctrl-C) and SIGUSR1 (some job schedulers) finish the current update, save, and end
+the run. A second signal ends the process at once; saved checkpoints stay intact.
 """
 
 from __future__ import annotations
@@ -9,39 +9,47 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from types import FrameType
 
-_SAME_WISH = 1.0
-"""Seconds within which the same signal again is the first one: managers of jobs signal every
-process, and torchrun hands on what it was told."""
+_REPEAT_SECONDS = 1.0
+"""The same signal within this time counts as one request: job schedulers signal every process, and
+torchrun forwards the signal too."""
+_NAMES = ("SIGTERM", "SIGINT", "SIGUSR1")
 
 
-class StopSign:
-    """Remembers that somebody asked to stop."""
+class StopRequest:
+    """Whether somebody asked to stop."""
 
     def __init__(self) -> None:
-        self.is_up = False
+        self.is_requested = False
         self._first = (0, 0.0)
 
-    def raise_it(self, number: int, frame: FrameType | None) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""
         now = time.monotonic()
-        if not self.is_up:
-            self.is_up, self._first = True, (number, now)
-        elif number != self._first[0] or now - self._first[1] > _SAME_WISH:
+        if not self.is_requested:
+            self.is_requested, self._first = True, (number, now)
+        elif number != self._first[0] or now - self._first[1] > _REPEAT_SECONDS:
             os._exit(128 + number)
 
 
 @contextlib.contextmanager
-def listen() -> Iterator[StopSign]:
-    """Listen to the signals that ask to stop."""
-    sign = StopSign()
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-    before = {number: signal.signal(number, sign.raise_it) for number in numbers}
+def stop_on_signals() -> Iterator[StopRequest]:
+    """Handle the signals inside a `with` block, and restore the previous handlers.
+
+    Python allows signal handlers in the main thread only; in other threads nothing is handled.
+    """
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+    previous = {number: signal.signal(number, request.handle) for number in numbers}
     try:
-        yield sign
+        yield request
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,320 +1,370 @@
-"""How does a model learn?
+"""The training loop; read `Trainer.run` from top to bottom.
 
-Step by step: read, go forward and backward, add up, update; now and then look at the development
-text, and save. The loop stands in `Trainer.run`, from top to bottom.
-
-A step is a function of the weights, the moments, and its number: which pairs it reads follows from
-the place in the stream, all chance from (seed, step, micro-batch). So a run that was killed and
-goes on is the run that was not, bit for bit.
+An update depends only on values that a checkpoint stores: weights, optimizer moments, step number
+and position in the data stream. All random numbers follow from (seed, step, micro-batch). A run
+that was interrupted and resumed is therefore bit-identical, on CPUs, to a run without interruption.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import time
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from safetensors import SafetensorError
 from torch.distributed.checkpoint.api import CheckpointException
 
-from dragoman.data.sampler import Place
+from dragoman.data.sampler import StreamPosition
 from dragoman.errors import DivergedError, SaveError
-from dragoman.recipe import TrainingRecipe
+from dragoman.recipe.schema import TrainingRecipe
 from dragoman.shapes import Tensor
-from dragoman.training.averaging import MovingAverage
+from dragoman.storage.machine import available_cpus
+from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import Checkpoints
-from dragoman.training.feed import Feed, Step
-from dragoman.training.journal import Journal
+from dragoman.training.events import (
+    Message,
+    Scores,
+    TrainingEvent,
+    TrainingProgress,
+    UpdateCompleted,
+    ValidationResult,
+)
+from dragoman.training.feed import Feed, TrainingStep
+from dragoman.training.journal import EntryKind, Journal
 from dragoman.training.optimizer import (
+    clip_grad_norm,
     learning_rate,
     moments,
     set_learning_rate,
     set_updates,
-    shorten,
 )
 from dragoman.training.parallel import Learner, World
-from dragoman.training.signals import StopSign
+from dragoman.training.signals import StopRequest
+from dragoman.training.timing import SessionTimer
 
-SKIPS_WINDOW = 1000
-MOST_SKIPS = 20
-"""More skipped steps than this within the window, and the run has diverged."""
-MOST_FAILED_SAVES = 3
+SKIP_WINDOW = 1000
+"""In steps."""
+MAX_SKIPS = 20
+"""Training has diverged if more than this many of the last `SKIP_WINDOW` steps were skipped."""
+MAX_FAILED_SAVES = 3
+"""The run ends when this many saves in a row have failed."""
+ESTIMATE_AFTER = 10
+"""The remaining time is reported after this many updates of a session."""
 
-
-class Scores(NamedTuple):
-    """How good a model is on the development text."""
-
-    loss: float
-    """Of a token, without smoothing."""
-    bleu: float
-
-
-class Learned(NamedTuple):
-    """Some steps later."""
-
-    step: int
-    loss: float
-    """Of a token, smoothed as the recipe says, over the steps since the last of these."""
-    learning_rate: float
-    gradient: float
-    """The length of the last gradient, before it was cut."""
-    tokens_per_second: float
-    """Target tokens, in this process's time."""
-
-
-class Validated(NamedTuple):
-    """The development text was translated."""
-
-    step: int
-    scores: Scores
-    is_best: bool
-
-
-class Told(NamedTuple):
-    """Something that a person should know."""
-
-    step: int
-    words: str
-
-
-Event = Learned | Validated | Told
+EndReason = Literal["", "steps", "minutes", "patience"]
 
 
 @dataclass(slots=True)
-class State:
-    """Everything that a run must remember besides tensors; plain numbers."""
+class TrainingState:
+    """The part of a checkpoint that is not a tensor."""
 
     step: int = 0
     updates: int = 0
-    """Steps that changed the weights; others were skipped."""
-    place: Place = field(default_factory=Place)
+    """Steps that changed the weights; the others were skipped."""
+    position: StreamPosition = field(default_factory=StreamPosition)
     pairs: int = 0
     source_tokens: int = 0
     target_tokens: int = 0
     seconds: float = 0.0
-    loss: float = 0.0
-    loss_tokens: int = 0
-    """Summed since the journal's last line."""
-    watch: str = "bleu"
-    """What the best is measured by."""
-    best: float | None = None
+    """Training time of all sessions."""
+    loss_since_log: float = 0.0
+    """Sum over the target tokens since the last log entry."""
+    tokens_since_log: int = 0
+    best_metric: str = "bleu"
+    best_value: float | None = None
+    """BLEU, or minus the loss: a larger value is better."""
     best_step: int = 0
-    validations_without_gain: int = 0
-    skipped: list[int] = field(default_factory=list)
-    """The steps skipped within the window."""
-    unplanned: list[int] = field(default_factory=list)
-    """Steps saved because of a stop; a run that was not stopped has no such checkpoints."""
+    validations_without_improvement: int = 0
+    skipped_steps: list[int] = field(default_factory=list)
+    """Skipped steps among the last `SKIP_WINDOW` steps."""
+    unscheduled_saves: list[int] = field(default_factory=list)
+    """Steps that were saved only because the run stopped or ended there."""
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> State:
-        """Read what `asdict` wrote."""
-        return cls(**stored | {"place": Place(*stored["place"])})
+    def from_json(cls, stored: dict[str, Any]) -> TrainingState:
+        """Build the state from the dictionary of `asdict`, read back from JSON."""
+        return cls(**stored | {"position": StreamPosition(*stored["position"])})
+
+
+class StepTotals(NamedTuple):
+    """The sums of one step over all micro-batches and ranks."""
+
+    loss: float
+    target_tokens: int
+    source_tokens: int
+    pairs: int
+    is_stop_requested: bool
 
 
 @dataclass(slots=True)
 class Trainer:
-    """One run, with everyone who works on it."""
+    """Trains one model; every rank runs the same loop."""
 
     settings: TrainingRecipe
     seed: int
-    state: State
+    state: TrainingState
     learner: Learner
     optimizers: list[torch.optim.Optimizer]
-    average: MovingAverage | None
+    average: ExponentialMovingAverage | None
     feed: Feed
     world: World
-    forward: AbstractContextManager[None]
-    """What a forward pass runs in."""
-    validate: Callable[[], Scores]
+    autocast: AbstractContextManager[None]
+    """Mixed precision, for each forward pass."""
+    score: Callable[[], Scores]
+    """Scores the model on the validation set."""
     checkpoints: Checkpoints
-    stop: StopSign
+    stop: StopRequest
+    report: Callable[[TrainingEvent], None]
+    """Receives every event, for a display."""
     journal: Journal | None = None
-    """Only the first rank has one."""
-    is_stopped: bool = False
+    """Only the main rank has one."""
+    end_reason: EndReason = ""
+    """The limit that ended training; empty during training and after a stop request."""
     failed_saves: int = 0
+    has_journal_failed: bool = False
+    timer: SessionTimer = field(default_factory=lambda: SessionTimer(0.0))
 
-    def run(self) -> Iterator[Event]:
-        """Learn until the end, or until asked to stop."""
+    def run(self) -> None:
+        """Train until a limit of the recipe is reached, or until a stop is requested."""
         settings, state = self.settings, self.state
-        if self._is_over():
+        self.end_reason = self._find_end_reason()
+        if self.end_reason:
             return
-        began = logged = time.monotonic()
-        before, tokens = state.seconds, state.target_tokens
-        for work in self.feed.steps(state.place):
+        self.timer = SessionTimer(state.seconds)
+        for data in self.feed.steps(state.position):
             state.step += 1
-            rate = learning_rate(settings, state.step)
-            length, asked_to_stop = self._update(work, rate)
-            state.place = work.then
-            state.seconds = before + time.monotonic() - began
-            if length is None:
-                yield self._skip()
+            lr = learning_rate(settings, state.step)
+            totals = self.forward_backward(data)
+            grad_norm = clip_grad_norm(
+                self.learner.parameters, totals.target_tokens, settings.max_grad_norm
+            )
+            is_finite = math.isfinite(totals.loss) and math.isfinite(grad_norm)
+            if is_finite:
+                self.optimizer_step(lr)
+            self.learner.zero_grad()
+            self._count(totals, data.next_position, is_finite=is_finite)
+            if not is_finite:
+                self._report_skip()
             elif state.step % settings.log_every == 0:
-                speed = (state.target_tokens - tokens) / (time.monotonic() - logged)
-                logged, tokens = time.monotonic(), state.target_tokens
-                yield self._log(rate, length, speed)
-            is_over = self._is_over()
-            if state.step % settings.validate_every == 0 or is_over:
-                yield self._validate()
-                logged = time.monotonic()
-                is_over = self._is_over()
-            is_due = state.step % settings.save_every == 0 or state.best_step == state.step
-            if not is_due and (is_over or asked_to_stop):
-                state.unplanned.append(state.step)
-            if is_due or is_over or asked_to_stop:
-                yield from self._save()
-            if is_over or asked_to_stop:
+                self._report_progress(lr, grad_norm)
+            self._report_update()
+
+            self.end_reason = self._find_end_reason()
+            if state.step % settings.validate_every == 0 or self.end_reason:
+                self.validate()
+                self.end_reason = self._find_end_reason()
+            is_last = bool(self.end_reason) or totals.is_stop_requested
+            is_save_due = state.step % settings.save_every == 0 or state.best_step == state.step
+            if is_save_due or is_last:
+                self.save_checkpoint(is_scheduled=is_save_due)
+            self.timer.exclude()  # Validation and saving are not part of the training speed.
+            if is_last:
                 if self.failed_saves:
-                    raise SaveError(f"the last step is not saved; the newest is {self._newest()}")
-                self.is_stopped = not is_over
+                    raise SaveError(
+                        f"the last update is not saved; newest checkpoint: {self._newest()}. Free "
+                        "disk space, then run the same command to continue"
+                    )
                 return
 
-    def tensors(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """All that must be saved: the model's, and the optimizers' with the average."""
-        model = self.learner.named_parameters
-        others = moments(self.optimizers, model)
-        if self.average is not None:
-            others |= {f"average.{key}": value for key, value in self.average.weights.items()}
-        return {name: each.detach() for name, each in model.items()}, others
-
-    def go_on(self) -> Iterator[Event]:
-        """Go on from the newest checkpoint, if there is one."""
-        found = self.checkpoints.newest()
-        if found is None:
-            return
-        model, others = self.tensors()
-        self.checkpoints.load(found.folder, model | others)
-        self.state = State.from_json(found.state)
-        set_updates(self.optimizers, self.state.updates)
-        self._tidy_up()
-        for reason in found.passed_over:
-            yield Told(self.state.step, reason)
-
-    def _update(self, work: Step, rate: float) -> tuple[float | None, bool]:
-        """Learn one step; give the gradient's length, or None where the step was skipped."""
-        state, micro_batches = self.state, self.feed.micro_batches
-        losses, counts = [0.0] * micro_batches, [0] * micro_batches
-        for number, batch in work.batches.items():
-            torch.manual_seed(_chance(self.seed, state.step, number))
-            with self.forward:
-                losses[number] = self.learner.learn(batch, is_last=number == max(work.batches))
-            counts[number] = work.target_tokens[number]
-        # Each number is other than zero on one rank only, so all get the same, in the same order.
-        shared = self.world.add_up(
-            [*losses, *counts, work.pairs, work.source_tokens, float(self.stop.is_up)]
+    def forward_backward(self, data: TrainingStep) -> StepTotals:
+        """Run all micro-batches of this rank, and sum gradients and counts over the ranks."""
+        count = self.feed.micro_batches
+        losses, target_tokens = [0.0] * count, [0] * count
+        for number, batch in data.batches.items():
+            torch.manual_seed(_random_seed(self.seed, self.state.step, number))
+            is_last = number == max(data.batches)
+            with self.autocast:
+                losses[number] = self.learner.forward_backward(batch, is_last=is_last)
+            target_tokens[number] = data.target_tokens[number]
+        # Each micro-batch runs on one rank, so its loss is 0 on all others. All other values are
+        # integers. The sums are therefore exact: the same on all ranks, for any number of ranks.
+        values: list[float] = [*losses, *target_tokens, data.pairs, data.source_tokens]
+        sums = self.world.all_reduce_sum([*values, float(self.stop.is_requested)])
+        pairs, source_tokens, stop_requests = sums[2 * count :]
+        return StepTotals(
+            loss=sum(sums[:count]),
+            target_tokens=int(sum(sums[count : 2 * count])),
+            source_tokens=int(source_tokens),
+            pairs=int(pairs),
+            is_stop_requested=stop_requests > 0,
         )
-        loss, tokens = sum(shared[:micro_batches]), sum(shared[micro_batches : 2 * micro_batches])
-        state.pairs += int(shared[-3])
-        state.source_tokens += int(shared[-2])
-        state.target_tokens += int(tokens)
-        length = shorten(self.learner.parameters, tokens, self.settings.clip)
-        is_finite = abs(loss) < float("inf") and length < float("inf")
-        if is_finite:
-            set_learning_rate(self.optimizers, rate)
-            for optimizer in self.optimizers:
-                optimizer.step()
-            state.updates += 1
-            state.loss += loss
-            state.loss_tokens += int(tokens)
-            if self.average is not None:
-                self.average.follow(state.updates)
-        self.learner.forget()
-        return length if is_finite else None, shared[-1] > 0
 
-    def _log(self, rate: float, length: float, speed: float) -> Learned:
-        state = self.state
-        mean = state.loss / max(state.loss_tokens, 1)
-        state.loss, state.loss_tokens = 0.0, 0
-        learned = Learned(state.step, mean, rate, length, speed)
-        self._write("learned", **learned._asdict(), seconds=round(state.seconds, 3))
-        return learned
+    def optimizer_step(self, lr: float) -> None:
+        """Update the weights and their moving average."""
+        set_learning_rate(self.optimizers, lr)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        self.state.updates += 1
+        if self.average is not None:
+            self.average.update(self.state.updates)
 
-    def _skip(self) -> Told:
-        """Leave a step out whose loss or gradient is not a number; too many end the run."""
-        state = self.state
-        recent = [step for step in state.skipped if step > state.step - SKIPS_WINDOW]
-        state.skipped = [*recent, state.step]
-        self._write("skipped", step=state.step, place=list(state.place))
-        if len(state.skipped) > MOST_SKIPS:
-            raise DivergedError(
-                f"training has diverged: {len(state.skipped)} of the last {SKIPS_WINDOW} steps "
-                f"gave no finite loss or gradient, the latest at step {state.step}. The newest "
-                f"checkpoint ({self._newest()}) is from before it and is kept. Try a lower "
-                "training.learning_rate, a longer training.warmup, or precision: float32, in a "
-                "new training.folder"
-            )
-        return Told(state.step, "skipped: its loss or gradient is not finite")
-
-    def _validate(self) -> Validated:
+    def validate(self) -> None:
+        """Score the weights or their moving average on the validation set; remember the best."""
         state, settings = self.state, self.settings
-        averaged = nullcontext() if self.average is None else self.average.in_place()
-        with averaged, self.learner.evaluating(), self.forward:
-            scores = self.validate()
-        # What follows is decided by these numbers, so all ranks take the first one's.
-        scores = Scores(*self.world.add_up(scores if self.world.is_first else (0.0, 0.0)))
-        if state.watch != settings.watch:  # Points and nats cannot be compared: begin anew.
-            state.watch, state.best = settings.watch, None
-        value = scores.bleu if settings.watch == "bleu" else -scores.loss
-        is_best = state.best is None or value > state.best + settings.threshold
+        averaged = nullcontext() if self.average is None else self.average.applied()
+        with averaged, self.learner.evaluating(), self.autocast:
+            scores = self.score()
+        # All ranks must make the same decisions, so they use the scores of the main rank.
+        scores = Scores(*self.world.all_reduce_sum(scores if self.world.is_main else (0.0, 0.0)))
+        if state.best_metric != settings.best_metric:
+            # The recipe has changed since the best score. BLEU and loss cannot be compared.
+            state.best_metric, state.best_value = settings.best_metric, None
+        value = scores.bleu if settings.best_metric == "bleu" else -scores.loss
+        is_best = state.best_value is None or value > state.best_value + settings.min_delta
         if is_best:
-            state.best, state.best_step, state.validations_without_gain = value, state.step, 0
+            state.best_value, state.best_step = value, state.step
+            state.validations_without_improvement = 0
         else:
-            state.validations_without_gain += 1
-        self._write("validated", step=state.step, **scores._asdict(), is_best=is_best)
-        return Validated(state.step, scores, is_best)
+            state.validations_without_improvement += 1
+        self._write("validation", **scores._asdict(), is_best=is_best)
+        self.report(ValidationResult(state.step, scores, is_best))
 
-    def _is_over(self) -> bool:
-        """Whether the recipe says that it is enough. All ranks must say the same."""
-        settings, state = self.settings, self.state
-        is_late = bool(settings.minutes) and state.seconds >= 60 * settings.minutes
-        if settings.minutes:
-            is_late = self.world.add_up([float(is_late and self.world.is_first)])[0] > 0
-        is_tired = 0 < settings.patience <= state.validations_without_gain
-        return state.step >= settings.steps or is_late or is_tired
-
-    def _save(self) -> Iterator[Event]:
-        """Save; a full disk is told, and is fatal only when it stays full."""
+    def save_checkpoint(self, *, is_scheduled: bool) -> None:
+        """Save a checkpoint. Report a failure (a full disk); end the run after several in a row."""
         state, problem = self.state, ""
-        model, others = self.tensors()
+        if not is_scheduled:
+            state.unscheduled_saves.append(state.step)
+        model, other_tensors = self.tensors()
         try:
-            self.checkpoints.save(state.step, model, others, asdict(state))
+            self.checkpoints.save(state.step, model, other_tensors, asdict(state))
         except (OSError, SafetensorError, CheckpointException) as error:
             problem = str(error) or type(error).__name__
-        if self.world.add_up([float(bool(problem))], is_slow=True)[0] == 0:
+        if self.world.all_reduce_sum([float(bool(problem))], is_slow=True)[0] == 0:
             self.failed_saves = 0
-            self._tidy_up()
+            self._remove_old_checkpoints()
             return
+        problem = problem or "another rank could not save its part"
         self.failed_saves += 1
-        self._write("not_saved", step=state.step, reason=problem)
-        words = f"not saved: {problem}; the newest checkpoint is {self._newest()}"
-        if self.failed_saves >= MOST_FAILED_SAVES:
-            raise SaveError(f"{self.failed_saves} saves failed one after the other; {words}")
-        yield Told(state.step, words)
+        self._write("save_failed", reason=problem)
+        text = f"checkpoint not saved: {problem}; newest checkpoint: {self._newest()}"
+        if self.failed_saves >= MAX_FAILED_SAVES:
+            raise SaveError(f"{self.failed_saves} saves in a row failed; {text}")
+        self.report(Message(state.step, text))
 
-    def _tidy_up(self) -> None:
-        """Keep the newest checkpoints and the best: up to here, and as if there were no stops."""
+    def resume(self) -> None:
+        """Load the newest checkpoint, if there is one."""
+        checkpoint = self.checkpoints.newest()
+        if checkpoint is None:
+            return
+        model, other_tensors = self.tensors()
+        self.checkpoints.load(checkpoint.folder, model | other_tensors)
+        self.state = TrainingState.from_json(checkpoint.state)
+        set_updates(self.optimizers, self.state.updates)
+        self._remove_old_checkpoints()
+        for reason in checkpoint.skipped:
+            self.report(Message(self.state.step, reason))
+
+    def tensors(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return the tensors of a checkpoint: the model's, then those of optimizers and average."""
+        parameters = self.learner.named_parameters
+        others = moments(self.optimizers, parameters)
+        if self.average is not None:
+            others |= {f"average.{name}": value for name, value in self.average.weights.items()}
+        return {name: value.detach() for name, value in parameters.items()}, others
+
+    def _count(self, totals: StepTotals, position: StreamPosition, *, is_finite: bool) -> None:
+        state = self.state
+        state.position = position
+        state.pairs += totals.pairs
+        state.source_tokens += totals.source_tokens
+        state.target_tokens += totals.target_tokens
+        if is_finite:
+            state.loss_since_log += totals.loss
+            state.tokens_since_log += totals.target_tokens
+        self.timer.count_update(totals.target_tokens)
+        state.seconds = self.timer.total_seconds
+
+    def _report_update(self) -> None:
+        settings, state, timer = self.settings, self.state, self.timer
+        seconds_left = timer.seconds_left(settings.steps - state.step, settings.minutes)
+        self.report(UpdateCompleted(state.step, state.seconds, seconds_left))
+        if timer.updates == ESTIMATE_AFTER:
+            if seconds_left >= 60:
+                text = f"estimated remaining time: {round(seconds_left / 60):,} min"
+                self.report(Message(state.step, text))
+            warning = timer.slow_threads(torch.get_num_threads(), available_cpus())
+            if warning and self.world.device.type == "cpu":
+                self.report(Message(state.step, warning))
+
+    def _report_progress(self, lr: float, grad_norm: float) -> None:
+        state = self.state
+        mean_loss = state.loss_since_log / max(state.tokens_since_log, 1)
+        state.loss_since_log, state.tokens_since_log = 0.0, 0
+        speed = self.timer.tokens_per_second()
+        self._write(
+            "progress",
+            loss=mean_loss,
+            learning_rate=lr,
+            grad_norm=grad_norm,
+            tokens_per_second=speed,
+            seconds=round(state.seconds, 3),
+        )
+        self.report(TrainingProgress(state.step, mean_loss, lr, grad_norm, speed))
+
+    def _report_skip(self) -> None:
+        """Report a skipped step; end the run if too many were skipped."""
+        state = self.state
+        recent = [step for step in state.skipped_steps if step > state.step - SKIP_WINDOW]
+        state.skipped_steps = [*recent, state.step]
+        self._write("skipped", position=list(state.position))
+        if len(state.skipped_steps) > MAX_SKIPS:
+            raise DivergedError(
+                f"training has diverged: {len(state.skipped_steps)} of the last {SKIP_WINDOW} "
+                f"steps were skipped, the last one at step {state.step}, because their loss or "
+                f"gradient was not finite. Newest checkpoint: {self._newest()}. Try a lower "
+                "training.learning_rate, a larger training.warmup_steps, or "
+                "training.precision=float32, in a new training.folder"
+            )
+        self.report(Message(state.step, "step skipped: its loss or gradient is not finite"))
+
+    def _find_end_reason(self) -> EndReason:
+        """Return the limit that training has reached, if any; the result is equal on all ranks."""
         settings, state = self.settings, self.state
-        if self.world.is_first:
-            planned = {each for each in self.checkpoints.steps() if each < state.step}
-            newest = [*sorted(planned.difference(state.unplanned)), state.step]
-            kept = newest[-max(settings.keep, settings.average) :]
+        if state.step >= settings.steps:
+            return "steps"
+        if settings.minutes:  # The clocks of the ranks differ, so the main rank decides.
+            is_time_over = self.world.is_main and state.seconds >= 60 * settings.minutes
+            if self.world.all_reduce_sum([float(is_time_over)])[0] > 0:
+                return "minutes"
+        if 0 < settings.patience <= state.validations_without_improvement:
+            return "patience"
+        return ""
+
+    def _remove_old_checkpoints(self) -> None:
+        """Keep the newest checkpoints and the best one.
+
+        Earlier checkpoints that were saved only because of a stop are removed. The folder is then
+        the same as in a run without interruptions.
+        """
+        settings, state = self.settings, self.state
+        if self.world.is_main:
+            earlier = {step for step in self.checkpoints.steps() if step < state.step}
+            newest = [*sorted(earlier.difference(state.unscheduled_saves)), state.step]
+            kept = newest[-max(settings.keep_checkpoints, settings.average_checkpoints) :]
             self.checkpoints.keep_only({*kept, state.best_step})
 
     def _newest(self) -> str:
         steps = self.checkpoints.steps()
-        return f"of step {steps[-1]}" if steps else "none"
+        return f"update {steps[-1]}" if steps else "none"
 
-    def _write(self, kind: str, step: int, **facts: Any) -> None:
-        if self.journal is not None:
-            with contextlib.suppress(OSError):  # A full disk ends a run by its checkpoints only.
-                self.journal.write(kind, step, **facts)
+    def _write(self, kind: EntryKind, **values: Any) -> None:
+        """Write to the journal. Training continues after a failure; the first one is reported."""
+        if self.journal is None:
+            return
+        try:
+            self.journal.write(kind, self.state.step, **values)
+        except OSError as error:
+            if not self.has_journal_failed:
+                self.has_journal_failed = True
+                text = f"the journal cannot be written ({error.strerror}); training continues"
+                self.report(Message(self.state.step, text))
 
 
-def _chance(seed: int, step: int, micro_batch: int) -> int:
-    """The seed of all chance in one micro-batch."""
+def _random_seed(seed: int, step: int, micro_batch: int) -> int:
+    """Return the seed of all random numbers of one micro-batch."""
     digest = hashlib.blake2b(f"{seed} {step} {micro_batch}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

@@ -1,122 +1,164 @@
-"""How good is a model, what did it cost, and is it better than another?
+"""Evaluate a run on a test text: scores, comparison with other runs, robustness, training cost.
 
-All systems are measured on one text. Unless files are named, it is the test set that was held out
-of the corpus the run has learned from; the corpus is known by its hash, wherever the folders have
-moved together.
+All systems translate the same text. The default text is the test set of the prepared corpus that
+the run was trained on. The corpus is identified by its hash, so the run and the corpus can be moved
+to another folder together.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from dragoman.artifact import CARD
 from dragoman.corpus.files import read_lines
 from dragoman.corpus.row import Reject
-from dragoman.data.store import MANIFEST, Prepared
-from dragoman.durable import damages, sha256
-from dragoman.engines import EngineName
+from dragoman.data.manifest import MANIFEST
+from dragoman.data.store import Prepared
 from dragoman.errors import ArtifactError, DataError
-from dragoman.evaluation.compare import Comparison, Test, compare
-from dragoman.evaluation.metrics import Score, measure
-from dragoman.evaluation.robustness import Row, stress
-from dragoman.recipe_file import load_recipe
-from dragoman.translator import Translator
+from dragoman.evaluation.compare import SignificanceTest, compare
+from dragoman.evaluation.metrics import measure, worst_sentences
+from dragoman.evaluation.result import Cost, Evaluation, EvaluationProgress, Stage, System
+from dragoman.evaluation.robustness import measure_robustness
+from dragoman.inference.loading import EngineName
+from dragoman.inference.translator import Translation, Translator
+from dragoman.recipe.files import load_recipe
+from dragoman.storage.files import sha256, verify_hashes
+from dragoman.training.card import read_card
 
-_CORPUS = "corpus_sha256"
-_NAME_A_TEXT = "name a text with --source and --reference"
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a model has cost to train."""
-
-    summary: str
-    flops: float
-    hours: float
-    tokens: int
-    """Of both sides, all epochs."""
+OnProgress = Callable[[EvaluationProgress], None]
 
 
-@dataclass(frozen=True, slots=True)
-class System:
-    """A run that was asked to translate the text."""
-
-    name: str
-    scores: tuple[Score, ...]
-    flags: Mapping[str, int]
-    """How many translations carry which."""
-    cost: Cost | None
-    """None where the folder has no card, as an imported model has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Everything that was found out."""
-
-    sentences: int
-    files: Mapping[str, str]
-    """Source and references, with their SHA-256."""
-    systems: tuple[System, ...]
-    """The run first, then those it was compared with."""
-    comparisons: tuple[Comparison, ...] = ()
-    robustness: tuple[Row, ...] = ()
-    """Of the run alone."""
-    notes: tuple[str, ...] = ()
-    """What a reader of the numbers must know."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
-        return asdict(self)
-
-
-def evaluate(  # noqa: PLR0913  (they are the options of a command)
-    run: Path,
+def evaluate(  # noqa: PLR0913  (one parameter for each option of the command)
+    run: str | Path,
     settings: Sequence[str] = (),
     *,
-    source: Path | None = None,
-    references: Sequence[Path] = (),
-    against: Sequence[Path] = (),
-    papers: bool = False,
+    source: str | Path | None = None,
+    references: Sequence[str | Path] = (),
+    against: Sequence[str | Path] = (),
+    tokenized: bool = False,
     robustness: bool = False,
     engine: EngineName = "auto",
-    test: Test = "bootstrap",
+    device: str = "auto",
+    test: SignificanceTest = "bootstrap",
+    trust_parts: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> Evaluation:
-    """Translate a text and score it; compare the run with others, and try what confuses it."""
-    folders = {str(folder): folder for folder in (run, *against)}
+    """Translate a test text with a run and score the translation.
+
+    Args:
+        run: the run to evaluate.
+        settings: decoding settings to change, such as `decoding.beam_size=1`.
+        source: text to translate, one sentence per line; default: the test set of the run.
+        references: one or more reference translations of `source`.
+        against: runs to compare with the first one.
+        tokenized: the text is already tokenized; also compute BLEU without a tokenizer.
+        robustness: also run the robustness checks.
+        engine: `auto`, `ctranslate2` or `pytorch`.
+        device: `auto`, `cpu` or `cuda`.
+        test: the significance test of the comparison.
+        trust_parts: allow model folders to import parts that are not in this package.
+        on_progress: called with the progress of each stage.
+    """
+    folders = {str(folder): Path(folder) for folder in (run, *against)}
     if len(folders) < 1 + len(against):
-        raise DataError("a run is named twice; expected other runs to compare it with")
-    is_own = source is None and not references
-    text = _test_set(run) if is_own else _named_text(source, references)
-    # All of them before any of the work, so that a broken one is told at once.
-    translators = {
-        name: Translator.load(folder, settings, engine=engine) for name, folder in folders.items()
+        names = [str(folder) for folder in (run, *against)]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"the run {repeated!r} is named twice; expected different runs to compare")
+    is_test_set = source is None and not references
+    if is_test_set:
+        text = _find_test_set(Path(run))
+    else:
+        source_path = Path(source) if source is not None else None
+        text = _read_text(source_path, [Path(path) for path in references])
+    report = _Reporter(on_progress)
+    translators = _load_all(folders, settings, engine, device, trust_parts, report)
+    outputs = {
+        name: _translate_all(translator, text.sources, name, report)
+        for name, translator in translators.items()
     }
-    answers = {name: each.translate(text.sources) for name, each in translators.items()}
-    translations = {name: [each.text for each in found] for name, found in answers.items()}
-
-    def ask(sentences: Sequence[str]) -> list[str]:
-        return [each.text for each in translators[str(run)].translate(sentences)]
-
+    texts = {name: [output.text for output in rows] for name, rows in outputs.items()}
     systems = []
     for name, folder in folders.items():
-        scores = measure(translations[name], text.references, papers=papers)
-        flags = Counter(flag for each in answers[name] for flag in each.flags)
+        report("score", name, 0, 1)
+        scores = measure(texts[name], text.references, tokenized=tokenized)
+        flags = Counter(flag for output in outputs[name] for flag in output.flags)
         systems.append(System(name, tuple(scores), dict(flags.most_common()), _cost(folder)))
-    compared = compare(translations, text.references, test=test, papers=papers) if against else []
+        report("score", name, 1, 1)
+    comparisons = []
+    if against:
+        report("compare", "", 0, 1)
+        comparisons = compare(texts, text.references, test=test, tokenized=tokenized)
+        report("compare", "", 1, 1)
+    first = str(run)
+
+    def translate(sentences: Sequence[str]) -> list[str]:
+        return [output.text for output in translators[first].translate(sentences)]
+
+    def on_check(done: int, total: int) -> None:
+        report("robustness", first, done, total)
+
+    checks = (
+        measure_robustness(translate, text.sources, text.references[0], on_check=on_check)
+        if robustness
+        else ()
+    )
     return Evaluation(
         sentences=len(text.sources),
         files=text.files,
         systems=tuple(systems),
-        comparisons=tuple(compared),
-        robustness=tuple(stress(ask, text.sources, text.references[0]) if robustness else ()),
-        notes=tuple(_strangers(run, against)) if is_own else (),
+        comparisons=tuple(comparisons),
+        robustness=tuple(checks),
+        worst_sentences=tuple(worst_sentences(text.sources, texts[first], text.references)),
+        notes=(
+            *(_warn_about_other_corpora(Path(run), folders) if is_test_set else ()),
+            *_warn_about_intervals(systems, len(text.sources)),
+        ),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reporter:
+    """Calls `on_progress`, if it is set."""
+
+    on_progress: OnProgress | None
+
+    def __call__(self, stage: Stage, system: str, done: int, total: int) -> None:
+        if self.on_progress is not None:
+            self.on_progress(EvaluationProgress(stage, system, done, total))
+
+
+def _load_all(
+    folders: Mapping[str, Path],
+    settings: Sequence[str],
+    engine: EngineName,
+    device: str,
+    trust_parts: bool,
+    report: _Reporter,
+) -> dict[str, Translator]:
+    """Load all runs before the first one translates, so that a damaged run is reported early."""
+    translators = {}
+    for name, folder in folders.items():
+        report("load", name, 0, 1)
+        translators[name] = Translator.load(
+            folder, settings, engine=engine, device=device, trust_parts=trust_parts
+        )
+        report("load", name, 1, 1)
+    return translators
+
+
+def _translate_all(
+    translator: Translator, sources: Sequence[str], name: str, report: _Reporter
+) -> list[Translation]:
+    report("translate", name, 0, len(sources))
+    outputs = []
+    for output in translator.stream(sources):
+        outputs.append(output)
+        report("translate", name, len(outputs), len(sources))
+    return outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,101 +168,126 @@ class _Text:
     files: Mapping[str, str]
 
 
-def _named_text(source: Path | None, references: Sequence[Path]) -> _Text:
+def _read_text(source: Path | None, references: Sequence[Path]) -> _Text:
     if source is None or not references:
         missing = "--source" if source is None else "--reference"
         raise DataError(
-            f"{missing} is missing; name both --source and --reference, or neither for the run's "
-            "own test set"
+            f"{missing} is missing; set both --source and --reference, or neither to use the test "
+            "set of the run"
         )
     files = [source, *references]
     texts = [_read(path) for path in files]
     for path, text in zip(files, texts, strict=True):
         if not text:
-            raise DataError(f"{path} is empty: there is nothing to score; {_NAME_A_TEXT}")
+            raise DataError(
+                f"{path} is empty: there is nothing to score; expected one sentence per line"
+            )
         if len(text) != len(texts[0]):
             raise DataError(
-                f"{source} has {len(texts[0]):,} lines and {path} has {len(text):,}, expected as "
-                "many in both: line n of the one must translate line n of the other"
+                f"{source} and {path} have {len(texts[0]):,} and {len(text):,} lines, expected the "
+                "same number: line n of one file must be the translation of line n of the other"
             )
     return _Text(texts[0], texts[1:], {str(path): sha256(path) for path in files})
 
 
-def _test_set(run: Path) -> _Text:
-    """Find the corpus that a run has learned from, beside it or beside a folder above it."""
+def _find_test_set(run: Path) -> _Text:
+    """Find the prepared corpus of a run, beside the run or beside one of its parent folders."""
     if not run.is_dir():
-        raise ArtifactError(f"there is no folder {str(run)!r}; expected a run")
-    corpus = _card(run).get(_CORPUS)
-    if corpus is None:
-        raise ArtifactError(f"{str(run)!r} does not say which corpus it is from; {_NAME_A_TEXT}")
+        raise ArtifactError(
+            f"there is no folder {str(run)!r}; expected a folder that `dragoman train` wrote"
+        )
+    corpus_hash = _corpus_hash(run)
+    if corpus_hash is None and not (run / "recipe.yaml").is_file():
+        raise ArtifactError(
+            f"{str(run)!r} is not a run; expected a folder that `dragoman train` wrote"
+        )
+    if corpus_hash is None:
+        raise ArtifactError(
+            f"{str(run)!r} has no readable card (card.json), so its training corpus is unknown. "
+            f"{_own_text_advice(run)}"
+        )
     name = load_recipe(run / "recipe.yaml").corpus.folder
-    candidates = [Path(os.path.relpath(home / name)) for home in run.resolve().parents]
+    candidates = [Path(os.path.relpath(parent / name)) for parent in run.resolve().parents]
     for folder in candidates:
         manifest = folder / MANIFEST
-        if manifest.is_file() and sha256(manifest) == corpus:
-            return _held_out(folder)
+        if manifest.is_file() and sha256(manifest) == corpus_hash:
+            return _read_test_set(folder, run)
     raise ArtifactError(
-        f"the corpus that {str(run)!r} has learned from is not in {str(candidates[0])!r}, or has "
-        f"changed since; put it back as it was, or {_NAME_A_TEXT}"
+        f"the corpus that {str(run)!r} was trained on is not in {str(candidates[0])!r}, or has "
+        f"changed since; restore it. {_own_text_advice(run)}"
     )
 
 
-def _held_out(folder: Path) -> _Text:
+def _read_test_set(folder: Path, run: Path) -> _Text:
     names = [f"test.{side}" for side in ("source", "target")]
-    hashes = Prepared.open(folder).manifest.get("files", {})
+    hashes = Prepared.open(folder).manifest.files
     if not set(names) <= set(hashes):
         raise ArtifactError(
-            f"{str(folder)!r} comes from an older Dragoman, which did not sign its test set; "
-            f"prepare it again, or {_NAME_A_TEXT}"
+            f"{str(folder)!r} was written by an older version of Dragoman, without hashes of its "
+            f"test set; prepare it again. {_own_text_advice(run)}"
         )
-    damaged = list(damages(folder, {name: hashes[name] for name in names}))
+    damaged = list(verify_hashes(folder, {name: hashes[name] for name in names}))
     if damaged:
         raise DataError(
-            f"the test set in {str(folder)!r} is damaged: {'; '.join(damaged)}. Prepare it again, "
-            f"or {_NAME_A_TEXT}"
+            f"the test set in {str(folder)!r} is damaged: {'; '.join(damaged)}. Prepare it again. "
+            f"{_own_text_advice(run)}"
         )
     source, target = (folder / name for name in names)
-    return _named_text(source, [target])
+    if not source.stat().st_size:
+        raise DataError(f"the test set {str(source)!r} is empty. {_own_text_advice(run)}")
+    return _read_text(source, [target])
+
+
+def _own_text_advice(run: Path) -> str:
+    command = f"dragoman evaluate {shlex.quote(str(run))} --source FILE --reference FILE"
+    return f"To use your own text, type: {command}"
 
 
 def _read(path: Path) -> list[str]:
     if not path.is_file():
-        raise DataError(f"there is no file {str(path)!r}; expected a text, one sentence a line")
+        raise DataError(f"there is no file {str(path)!r}; expected a text, one sentence per line")
     lines = []
     for number, line in read_lines(path):
         if isinstance(line, Reject):
-            raise DataError(f"{path}, line {number:,}: {line.reason}; expected one sentence a line")
+            raise DataError(
+                f"{path}, line {number:,}: {line.reason}; expected one sentence per line"
+            )
         lines.append(line)
     return lines
 
 
-def _card(run: Path) -> dict[str, Any]:
-    """What is written on a run's card; nothing where it has none, as an imported model."""
-    try:
-        card: dict[str, Any] = json.loads((run / CARD).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except ValueError:
-        raise ArtifactError(
-            f"{CARD} of {str(run)!r} is damaged; train it to its end again"
-        ) from None
-    return card
-
-
 def _cost(run: Path) -> Cost | None:
-    card = _card(run)
-    if "cost" not in card:
+    card = read_card(run)
+    if card is None:
         return None
-    tokens = card["source_tokens"] + card["target_tokens"]
-    return Cost(card["cost"], card["flops"], card["hours"], tokens)
+    return Cost(card.cost, card.flops, card.hours, card.source_tokens + card.target_tokens)
 
 
-def _strangers(run: Path, against: Sequence[Path]) -> Iterator[str]:
-    """Name runs that may have learned what they are now asked."""
-    own = _card(run)[_CORPUS]
-    for folder in against:
-        if _card(folder).get(_CORPUS) != own:
+def _corpus_hash(run: Path) -> str | None:
+    """Return the hash of the corpus that a run was trained on; None if the run has no card."""
+    card = read_card(run)
+    return None if card is None else card.corpus_sha256
+
+
+def _warn_about_other_corpora(run: Path, folders: Mapping[str, Path]) -> Iterator[str]:
+    """Warn about runs whose training corpus may contain the test set."""
+    corpus_hash = _corpus_hash(run)
+    for name, folder in folders.items():
+        if _corpus_hash(folder) != corpus_hash:
             yield (
-                f"{folder} has learned from another corpus than {run}, which may hold sentences of "
-                "this test set: its scores may be too good"
+                f"{name} and {run} were trained on different corpora. The corpus of {name} may "
+                f"contain sentences of this test set, so the scores of {name} may be too high"
             )
+
+
+def _warn_about_intervals(systems: Sequence[System], sentences: int) -> Iterator[str]:
+    """Warn about scores whose interval cannot be estimated from so few sentences."""
+    names = dict.fromkeys(
+        score.name
+        for system in systems
+        for score in system.scores
+        if score.mean is not None and score.interval is None
+    )
+    if names:
+        count = "1 sentence is" if sentences == 1 else f"{sentences:,} sentences are"
+        yield f"{count} too few for a 95 % interval of {', '.join(names)}"

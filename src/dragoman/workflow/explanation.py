@@ -1,4 +1,4 @@
-"""From a run and a sentence to a page, and pictures where they are asked for."""
+"""Explain the translation of one sentence by a run."""
 
 from __future__ import annotations
 
@@ -6,30 +6,36 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman.errors import DataError
-from dragoman.explanation.explain import explain
+from dragoman.explanation.explain import explain_sentence
 from dragoman.explanation.explanation import Explanation
+from dragoman.inference.translator import Translator
 
 
-def explain_sentence(
-    run: str | Path,
+def explain(
+    run_or_translator: Translator | str | Path,
     sentence: str,
     settings: Sequence[str] = (),
     *,
     language: str = "",
-    page: Path,
-    figures: Path | None = None,
-) -> tuple[Explanation, list[Path]]:
-    """Explain, write the page, and draw; give the explanation and where the pictures are."""
-    strange = [each for each in settings if "=" not in each]
-    if strange:
-        raise DataError(
-            f"found {strange[0]!r} behind the sentence, expected settings as decoding.beam=3; put "
-            'the sentence in quotation marks, and name one run: dragoman explain RUN "a sentence"'
-        )
-    explanation = explain(run, sentence, settings, language=language)
-    explanation.save(page)
-    if figures is None:
-        return explanation, []
-    from dragoman.explanation.draw import draw  # noqa: PLC0415  (only pictures need matplotlib)
+    trust_parts: bool = False,
+) -> Explanation:
+    """Translate a sentence, and show how the model computed the translation.
 
-    return explanation, draw(explanation, figures)
+    Args:
+        run_or_translator: a run, or a translator that was loaded with `engine="pytorch"`.
+        sentence: the text to translate.
+        settings: decoding settings to change, such as `decoding.beam_size=3`.
+        language: target language (multilingual models).
+        trust_parts: allow the run to import parts that are not in this package.
+    """
+    if isinstance(run_or_translator, Translator):
+        if settings:
+            raise DataError(
+                "the settings of a loaded translator cannot be changed here; pass the folder of "
+                "the run instead of the translator"
+            )
+        return explain_sentence(run_or_translator, sentence, language)
+    with Translator.load(
+        run_or_translator, settings, engine="pytorch", trust_parts=trust_parts
+    ) as translator:
+        return explain_sentence(translator, sentence, language)

@@ -1,147 +1,196 @@
-"""How does a prepared corpus become a model?"""
+"""Train a model on a prepared corpus."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from dragoman import __version__
+from dragoman.data.batch import Batch
 from dragoman.data.store import Prepared
-from dragoman.decoding.engine import within
-from dragoman.decoding.pytorch import most_places
 from dragoman.errors import Stopped
-from dragoman.evaluation.development import Development
-from dragoman.exporting.capability.table import summary
-from dragoman.model.cost import measure
-from dragoman.recipe_file import load_recipe
-from dragoman.training.averaging import MovingAverage
-from dragoman.training.checkpoint import Checkpoints
-from dragoman.training.curve import draw_curve
-from dragoman.training.device import keep_memory, keeping_precision, use_precision
-from dragoman.training.journal import Journal, read_journal
+from dragoman.evaluation.validation import ValidationSet
+from dragoman.interop.compatibility.table import summary
+from dragoman.recipe.schema import Recipe
+from dragoman.training.averaging import ExponentialMovingAverage
+from dragoman.training.builders import (
+    build_feed,
+    build_objective,
+    choose_micro_batches,
+    run_precision,
+)
+from dragoman.training.card import Card
+from dragoman.training.device import (
+    device_name,
+    restored_torch_settings,
+    use_precision,
+    use_threads,
+)
+from dragoman.training.events import Message, Scores, TrainingEvent, TrainingSummary
+from dragoman.training.feed import to_tensors
+from dragoman.training.finish import export_to_ctranslate2, finish_run
+from dragoman.training.journal import Journal
+from dragoman.training.loss import Objective
 from dragoman.training.optimizer import build_optimizers
 from dragoman.training.parallel import Learner, join_world
-from dragoman.training.run import CHECKPOINTS, CURVE, JOURNAL, Run, claim
-from dragoman.training.signals import StopSign, listen
-from dragoman.training.trainer import Event, Scores, State, Told, Trainer
+from dragoman.training.run_folder import JOURNAL, Run, locked
+from dragoman.training.signals import StopRequest, stop_on_signals
+from dragoman.training.trainer import EndReason, Trainer, TrainingState
+from dragoman.workflow.recipe import open_recipe
+
+OnProgress = Callable[[TrainingEvent], None]
 
 
-def train(recipe: Path, overrides: Sequence[str] = ()) -> Iterator[Event]:
-    """Train the model of a recipe on what was prepared; run again, it goes on."""
-    settings = load_recipe(recipe, overrides)
-    home = recipe.resolve().parent
-    folder = home / settings.training.folder
-    prepared = Prepared.open(home / settings.corpus.folder)
-    keep_memory()
-    with keeping_precision(), join_world() as world, claim(folder, world), listen() as stop:
-        run = Run(folder, home, settings, prepared, world)
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """A finished run."""
+
+    folder: Path
+    """The run folder, which is now a model folder."""
+    card: Card
+    was_finished: bool
+    """True if the run was already finished before this call, so that nothing was trained."""
+
+
+def train(
+    recipe: Recipe | str | Path,
+    settings: Sequence[str] = (),
+    *,
+    on_progress: OnProgress | None = None,
+) -> TrainingResult:
+    """Train the model of a recipe on its prepared corpus.
+
+    A second call resumes an interrupted run. After a signal (SIGTERM, Ctrl-C), this function saves
+    a checkpoint and raises `Stopped`. `on_progress` receives all events, on every rank.
+    """
+    full_recipe, base_folder = open_recipe(recipe, settings)
+    report = on_progress or (lambda event: None)
+    folder = base_folder / full_recipe.training.folder
+    recipe_name = "RECIPE" if isinstance(recipe, Recipe) else str(recipe)
+    prepare_command = shlex.join(["dragoman", "prepare", recipe_name, *settings])
+    prepared = Prepared.open(base_folder / full_recipe.corpus.folder, prepare_command)
+    with (
+        restored_torch_settings(),
+        join_world() as world,
+        locked(folder, world),
+        stop_on_signals() as stop,
+    ):
+        use_threads(full_recipe.training)
+        run = Run(folder, base_folder, full_recipe, prepared, world)
         run.begin()
-        trainer = _build(run, stop)
-        yield from trainer.go_on()
-        if trainer.state.step == 0:
-            yield Told(0, "\n".join(summary(settings)))
-        with _journal(run, trainer):
-            yield from trainer.run()
-        if trainer.is_stopped:
-            raise Stopped(f"stopped and saved at step {trainer.state.step}; run it again to go on")
-        card = _card(run, trainer)
-        parameters = trainer.learner.named_parameters
-        run.finish(parameters, trainer.checkpoints, trainer.state.best_step, card)
-        if world.is_first:
-            title = f"{settings.languages.source}–{settings.languages.target}, {card['cost']}"
-            draw_curve(read_journal(folder / JOURNAL), folder / CURVE, title)
-        words = f"{card['cost']}\nthe model: {os.path.relpath(folder)}"
-        yield Told(trainer.state.step, words)
+        trainer = _build_trainer(run, stop, report)
+        trainer.resume()
+        first_step = trainer.state.step
+        report(_summary(run, trainer))
+        if first_step == 0:
+            report(Message(0, "\n".join(summary(full_recipe))))
+        with _open_journal(run, trainer):
+            trainer.run()
+        step = trainer.state.step
+        if not trainer.end_reason:
+            raise Stopped(f"stopped and saved at update {step}; run the same command to continue")
+        was_finished = step == first_step
+        report(Message(step, _end_text(run, trainer.end_reason, was_finished)))
+        card = finish_run(run, trainer, __version__)
+        if world.is_main:
+            problem = export_to_ctranslate2(run)
+            if problem:
+                report(Message(step, problem))
+        return TrainingResult(folder, card, was_finished)
 
 
-def _build(run: Run, stop: StopSign) -> Trainer:
-    """Bring everyone together who works on a run."""
+def _build_trainer(run: Run, stop: StopRequest, report: OnProgress) -> Trainer:
     settings, world = run.settings, run.world
-    checkpoints = Checkpoints(run.folder / CHECKPOINTS, world)
-    forward = use_precision(run.precision, world.device)
-    objective = run.build_objective()
-    run.check_space(objective, checkpoints)
-    feed = run.build_feed(run.micro_batches(objective))
+    autocast = use_precision(run_precision(run), world.device)
+    objective = build_objective(run)
+    run.check_disk_space(sum(parameter.numel() for parameter in objective.parameters()))
+    feed = build_feed(run, choose_micro_batches(run, objective))
     learner = Learner(objective, world)
-    parameters, decay = learner.named_parameters, settings.moving_average
-    development = _development(run, most_places(objective.model))
-
-    def validate() -> Scores:
-        return Scores(development.loss(objective), development.bleu(objective))
-
+    parameters, decay = learner.named_parameters, settings.ema_decay
     return Trainer(
         settings=settings,
         seed=run.recipe.seed,
-        state=State(),
+        state=TrainingState(),
         learner=learner,
-        optimizers=build_optimizers(parameters, settings),
-        average=MovingAverage(parameters, decay) if decay else None,
+        optimizers=build_optimizers(parameters, settings, objective.model.layer_matrices()),
+        average=ExponentialMovingAverage(parameters, decay) if decay else None,
         feed=feed,
         world=world,
-        forward=forward,
-        validate=validate,
-        checkpoints=checkpoints,
+        autocast=autocast,
+        score=_scorer(run, objective),
+        checkpoints=run.checkpoints,
         stop=stop,
+        report=report,
     )
 
 
+def _scorer(run: Run, objective: Objective) -> Callable[[], Scores]:
+    """Return a function that scores the objective's current weights on the validation set."""
+    sides = []
+    for side in ("source", "target"):
+        text = (run.prepared.folder / f"validation.{side}").read_text(encoding="utf-8")
+        sides.append(text.split("\n")[:-1][: run.settings.validation_pairs])
+    validation_set = ValidationSet(
+        sources=sides[0],
+        references=sides[1],
+        tokenizers=run.tokenizers,
+        recipe=run.recipe,
+        device=run.world.device,
+        max_positions=objective.model.max_positions,
+    )
+
+    def batch_loss(batch: Batch) -> float:
+        with torch.no_grad():
+            return float(objective.validation_loss(to_tensors(batch, run.world.device)))
+
+    def score() -> Scores:
+        return Scores(validation_set.loss(batch_loss), validation_set.bleu(objective))
+
+    return score
+
+
 @contextlib.contextmanager
-def _journal(run: Run, trainer: Trainer) -> Iterator[None]:
-    """Open the journal for the first rank; the others write none."""
-    if not run.world.is_first:
+def _open_journal(run: Run, trainer: Trainer) -> Iterator[None]:
+    """Open the journal on the main rank; the other ranks have none."""
+    if not run.world.is_main:
         yield
         return
     path, step = run.folder / JOURNAL, trainer.state.step
-    with Journal(path, step, has_board=run.settings.tensorboard) as journal:
+    with Journal(path, step, has_tensorboard=run.settings.tensorboard) as journal:
         trainer.journal = journal
         yield
 
 
-def _development(run: Run, places: int | None) -> Development:
-    """The development text, or its beginning where it is long; a model may have few places."""
-    sides = []
-    for side in ("source", "target"):
-        text = (run.prepared.folder / f"development.{side}").read_text(encoding="utf-8")
-        sides.append(text.split("\n")[:-1][: run.settings.validation_pairs])
-    greedy = within(run.recipe.decoding, places).model_copy(update={"search": "greedy"})
-    return Development(sides[0], sides[1], run.tokenizers, greedy, run.world.device)
+def _summary(run: Run, trainer: Trainer) -> TrainingSummary:
+    model, settings = run.recipe.model, run.settings
+    layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
+    return TrainingSummary(
+        step=trainer.state.step,
+        steps=settings.steps,
+        minutes=settings.minutes,
+        model=f"{model.architecture}, {layers}, width {model.width}",
+        parameters=sum(parameter.numel() for parameter in trainer.learner.parameters),
+        pairs=sum(run.prepared.rows),
+        device=device_name(run.world.device),
+        threads=torch.get_num_threads(),
+        precision=run_precision(run),
+        world_size=run.world.world_size,
+    )
 
 
-def _card(run: Run, trainer: Trainer) -> dict[str, Any]:
-    """What the model cost, and how good it is."""
-    state = trainer.state
-    pairs = max(state.pairs, 1)
-    lengths = (round(state.source_tokens / pairs), round(state.target_tokens / pairs))
-    # The recipe may ask for more words than the text had.
-    words = run.recipe.tokenizer.model_copy(update={"vocabulary_size": run.tokenizers[1].size})
-    trained = run.recipe.model_copy(update={"tokenizer": words})
-    # Three times forward: backward costs twice as much. At the mean length, so a little low.
-    # R-Drop reads each pair twice.
-    readings = state.pairs * (2 if run.settings.r_drop else 1)
-    flops = 3 * measure(trained, *(max(each, 1) for each in lengths)).flops * readings
-    hours = state.seconds / 3600
-    tokens = state.source_tokens + state.target_tokens
-    device = run.world.device.type
-    name = torch.cuda.get_device_name() if device == "cuda" else device
-    best = state.best if state.watch == "bleu" or state.best is None else -state.best
-    size = f"{flops:.2g} FLOPs, {hours:.2f} h, {tokens / 1e6:.1f} M tokens"
-    return {
-        "dragoman": __version__,
-        "cost": f"{state.step:,} updates, {size}",
-        "flops": flops,
-        "hours": round(hours, 4),
-        "ranks": run.world.ranks,
-        "device": name,
-        "threads": torch.get_num_threads(),
-        "updates": state.updates,
-        "pairs": state.pairs,
-        "source_tokens": state.source_tokens,
-        "target_tokens": state.target_tokens,
-        "development": {state.watch: best, "step": state.best_step},
-        "recipe": run.recipe.model_dump(mode="json"),
+def _end_text(run: Run, reason: EndReason, was_finished: bool) -> str:
+    """Return a sentence that says why training ended."""
+    settings = run.settings
+    reasons = {
+        "steps": f"training.steps={settings.steps} is reached",
+        "minutes": f"the time limit training.minutes={settings.minutes:g} is reached",
+        "patience": f"no improvement in {settings.patience} validations (training.patience)",
     }
+    if was_finished:
+        return f"this run is already finished: {reasons[reason]}"
+    return f"training ended: {reasons[reason]}"

@@ -1,191 +1,332 @@
-"""How is a file translated that may be larger than memory, by many machines that may be taken away?
+"""Translate a text file of any size; several jobs can share it, and a job can be resumed.
 
-A file is cut into shards by bytes, a shard into parts; every cut stands at the end of a line. A
-part appears complete or not at all, so whoever runs the same command again does only what is
-missing. At the end the parts become one file, with a card beside it that says what it was made of.
-The name of the parts' folder is a hash of text, model and settings: others never meet it.
+A file is divided into shards (one per job) of about the same number of bytes, and a shard into
+parts. Shards and parts end after a newline. Each part is written atomically, so a second run of the
+same command translates only the missing parts. At the end, the parts are joined to one file, and a
+card (JSON) beside it records the model and the settings. The name of the folder of the parts
+contains a hash of text, model and settings, so different jobs never use the same folder.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import shlex
 import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from dragoman import __version__
-from dragoman.durable import new_file, sha256, write_text
+from dragoman.corpus.files import COMPRESSIONS, read_blocks
 from dragoman.errors import DataError
-from dragoman.translator import Translation, Translator
+from dragoman.formats.base.folder import extensions as document_extensions
+from dragoman.inference.translator import Translation, Translator
+from dragoman.recipe.schema import DecodingRecipe
+from dragoman.storage.files import atomic_write, sha256, write_text
 
-PART = 1 << 18
-"""Bytes of a part, about: so much work can be lost."""
+PART_BYTES = 1 << 18
+"""Approximate size of a part. An interruption loses at most the work on one part."""
+
+_OTHER_DOCUMENTS = {
+    ".adoc", ".ass", ".csv", ".doc", ".epub", ".ftl", ".idml", ".ini", ".ipynb", ".jsonl",
+    ".mqxliff", ".odp", ".ods", ".pdf", ".rc", ".resx", ".rst", ".rtf", ".sbv", ".sdlxliff",
+    ".stringsdict", ".svg", ".tex", ".toml", ".tsv", ".ttml", ".xcstrings", ".yaml", ".yml",
+}  # fmt: skip
+"""Formats whose lines are not plain text, and that `dragoman.formats` does not read."""
 
 
-class Shard(NamedTuple):
-    """The third of 64: number 3, of 64."""
+class FileShard(NamedTuple):
+    """One of several equal shares of a file: `FileShard(3, 64)` is the third of 64."""
 
     number: int = 1
-    of: int = 1
+    total: int = 1
 
     @classmethod
-    def read(cls, text: str) -> Shard:
-        """Read what was typed, as 3/64."""
-        number, _, of = text.partition("/")
-        if number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of):
-            return cls(int(number), int(of))
-        raise DataError(f"found shard {text!r}; expected a number and how many, as 3/64")
+    def parse(cls, text: str) -> FileShard:
+        """Parse the form of the command line: `3/64`."""
+        number, _, total = text.partition("/")
+        if number.isdecimal() and total.isdecimal() and 1 <= int(number) <= int(total):
+            return cls(int(number), int(total))
+        raise DataError(
+            f"found --shard {text!r}, expected NUMBER/TOTAL with 1 ≤ NUMBER ≤ TOTAL, "
+            "for example 3/64"
+        )
 
 
-WHOLE = Shard()
+WHOLE = FileShard()
 
 
-class Progress(NamedTuple):
-    """How far it is."""
+class TranslationCard(BaseModel):
+    """How a file was translated; written as JSON beside it."""
 
-    done: int
-    """Bytes of the source."""
-    total: int
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: int = 1
+    dragoman: str = __version__
+    key: str
+    """Hash of the source text, the model and the settings."""
+    sha256: str
+    """SHA-256 of the translation."""
+    model: str
+    """SHA-256 of the model's weights."""
+    engine: str
+    quantization: str
+    decoding: DecodingRecipe
+    shard: str
     lines: int
-    was_done: bool = False
+    flags: dict[str, int]
+    """Number of translations with each flag."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TranslationProgress:
+    """How much of the source is translated."""
+
+    done_bytes: int
+    total_bytes: int
+    new_lines: int
+    """Lines translated since the last report; 0 for a part that already existed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationResult:
+    """A translated file."""
+
+    path: Path
+    card: TranslationCard
+    was_complete: bool
+    """True if the translation already existed and nothing was done."""
+
+
+OnProgress = Callable[[TranslationProgress], None]
+
+
+def translate_file(  # noqa: PLR0913  (the options of a command)
+    translator: Translator,
+    source: str | Path,
+    target: str | Path,
+    *,
+    shard: FileShard = WHOLE,
+    as_json: bool = False,
+    language: str = "",
+    plain: bool = False,
+    on_progress: OnProgress | None = None,
+) -> TranslationResult:
+    """Translate a text file line by line, or one shard of it; resume an interrupted job.
+
+    The source may be compressed (gz, bz2, xz, zst). `as_json` writes one JSON object per line.
+    Document formats are refused unless `plain` is set.
+    """
+    job = _Job(translator, Path(source), Path(target), shard, as_json, language)
+    check_source(job.source, plain=plain)
+    return job.run(on_progress or (lambda _: None))
+
+
+def check_source(path: Path, *, plain: bool = False) -> None:
+    """Refuse a missing file, and documents: translating their lines would damage them."""
+    if not path.exists():
+        raise DataError(f"there is no file {str(path)!r}; expected a text file")
+    extension = _format_extension(path)
+    is_supported = extension in document_extensions() - {".txt"}
+    if plain or not (is_supported or extension in _OTHER_DOCUMENTS):
+        return
+    advice = "Dragoman does not read this format yet"
+    if is_supported:
+        name = _unpacked_name(path)
+        unpack = "unpack it and " if name != path else ""
+        command = f"dragoman translate RUN {shlex.quote(str(name))} -o FOLDER"
+        advice = f"To translate it in its own format, {unpack}type: {command}"
+    raise DataError(
+        f"{str(path)!r} is a document ({extension}); translating it line by line would damage it. "
+        f"{advice}\nTo translate every line anyway, add --plain"
+    )
+
+
+def render(translation: Translation, as_json: bool) -> str:
+    """Return the output line of a translation: its text, or a JSON object."""
+    return json.dumps(asdict(translation), ensure_ascii=False) if as_json else translation.text
+
+
+def decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
+    """Decode lines as UTF-8, without their newlines."""
+    for number, line in enumerate(lines, start=1):
+        yield _decode(line.removesuffix(b"\n"), f"line {number}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
     """A file to translate, or a shard of it."""
 
     translator: Translator
     source: Path
     target: Path
-    """Of a shard, its number is put behind the name."""
-    shard: Shard = WHOLE
-    as_json: bool = False
-    """One object a line, with all that is known, instead of the text alone."""
-    language: str = ""
+    shard: FileShard
+    as_json: bool
+    language: str
 
     @property
-    def place(self) -> Path:
-        """Where the translation goes; names sort as the shards do."""
-        number, of = self.shard
+    def output(self) -> Path:
+        """The file to write. The name of a shard ends with its number, in five digits."""
+        number, total = self.shard
         name = self.target.name
-        return self.target.with_name(f"{name}.{number:05}-of-{of:05}" if of > 1 else name)
+        return self.target.with_name(f"{name}.{number:05}-of-{total:05}" if total > 1 else name)
 
     @property
-    def card(self) -> Path:
-        """What the translation was made of, and how it went."""
-        return self.place.with_name(f"{self.place.name}.card.json")
+    def card_path(self) -> Path:
+        return self.output.with_name(f"{self.output.name}.card.json")
 
-    def run(self) -> Iterator[Progress]:
-        """Translate what is missing."""
-        if self.place.resolve() == self.source.resolve():
-            raise DataError(f"{str(self.place)!r} is the source itself; name another file")
-        if self.place.exists() and not self.place.is_file():
-            raise DataError(f"{str(self.place)!r} is there, and is no file; name another")
-        with self.source.open("rb") as file:
-            if not file.seekable():
-                what = "cannot be read twice; name a file, or use stdin and stdout"
-                raise DataError(f"{str(self.source)!r} {what}")
-            start, end = _range(file, self.shard)
+    def run(self, on_progress: OnProgress) -> TranslationResult:
+        """Translate the missing parts, and join all parts."""
+        self._check_paths()
+        with _open_source(self.source) as file:
+            start, end = _shard_range(file, self.shard)
             key = self._key(file, start, end)
-            parts = self.place.with_name(f".{self.place.name}.{key[:16]}.parts")
-            if self._is_done(key):
-                yield Progress(end - start, end - start, 0, was_done=True)
-            else:
+            parts = self.output.with_name(f".{self.output.name}.{key[:16]}.parts")
+            card = self._finished_card(key)
+            was_complete = card is not None
+            if card is None:
                 try:
-                    yield from self._go_on(file, (start, end), parts, key)
+                    card = self._translate_parts(file, (start, end), parts, key, on_progress)
                 except FileNotFoundError:
-                    # Another may have done the same work, was first, and has swept up.
-                    if not self._is_done(key):
+                    # Another process may have finished the same job and removed the parts.
+                    card = self._finished_card(key)
+                    if card is None:
                         raise
+            on_progress(TranslationProgress(end - start, end - start, 0))
         shutil.rmtree(parts, ignore_errors=True)
+        return TranslationResult(self.output, card, was_complete)
 
-    def _go_on(
-        self, file: BinaryIO, span: tuple[int, int], parts: Path, key: str
-    ) -> Iterator[Progress]:
+    def _check_paths(self) -> None:
+        if self.output.resolve() == self.source.resolve():
+            raise DataError(
+                f"{str(self.output)!r} is the source file itself; choose another output"
+            )
+        if self.output.exists() and not self.output.is_file():
+            raise DataError(f"{str(self.output)!r} exists and is not a file; choose another output")
+        if self.target.suffix.lower() in COMPRESSIONS:
+            name = shlex.quote(str(self.target.with_suffix("")))
+            raise DataError(
+                f"the output is not compressed, but its name ends in {self.target.suffix}; "
+                f"use: -o {name}"
+            )
+
+    def _translate_parts(
+        self,
+        file: BinaryIO,
+        span: tuple[int, int],
+        parts: Path,
+        key: str,
+        on_progress: OnProgress,
+    ) -> TranslationCard:
         start, end = span
         written = []
-        for first, last in _cuts(file, start, end):
+        on_progress(TranslationProgress(0, end - start, 0))
+        for first, last in _part_ranges(file, start, end):
             part = parts / f"{first:015}"
             written.append(part)
-            lines = 0
-            if not part.exists():
-                lines = self._translate(file, first, last, part)
-            yield Progress(last - start, end - start, lines)
-        self._finish(written, key)
+            new_lines = 0 if part.exists() else self._translate_part(file, first, last, part)
+            on_progress(TranslationProgress(last - start, end - start, new_lines))
+        return self._join_parts(written, key)
 
-    def _translate(self, file: BinaryIO, first: int, last: int, part: Path) -> int:
-        """Translate a part, and count what there is to say about it."""
-        lines, ends = _read_lines(file, first, last)
-        found = self.translator.stream(lines, language=self.language, with_alignment=self.as_json)
+    def _translate_part(self, file: BinaryIO, first: int, last: int, part: Path) -> int:
+        """Translate a part, count its lines and flags, and return the number of lines."""
+        lines, newlines = _read_lines(file, first, last)
+        translations = self.translator.stream(
+            lines, language=self.language, with_alignment=self.as_json
+        )
         counts: Counter[str] = Counter(lines=len(lines))
-        with new_file(part) as temporary:
-            with temporary.open("wb") as out:
-                for end, each in zip(ends, found, strict=True):
-                    counts.update(each.flags)
-                    out.write(render(each, self.as_json).encode() + end)
-            write_text(_counts(part), json.dumps(counts))  # Where the part is, they are.
+        with atomic_write(part) as temporary:
+            with temporary.open("wb") as output:
+                for newline, translation in zip(newlines, translations, strict=True):
+                    counts.update(translation.flags)
+                    output.write(render(translation, self.as_json).encode() + newline)
+            # The counts are written before the part itself, so that every existing part has them.
+            write_text(_counts_path(part), json.dumps(counts))
         return len(lines)
 
-    def _finish(self, parts: Sequence[Path], key: str) -> None:
+    def _join_parts(self, parts: Sequence[Path], key: str) -> TranslationCard:
         counts: Counter[str] = Counter()
-        with new_file(self.place) as temporary:
-            with temporary.open("wb") as out:
+        with atomic_write(self.output) as temporary:
+            with temporary.open("wb") as output:
                 for part in parts:
-                    counts.update(json.loads(_counts(part).read_text(encoding="utf-8")))
+                    counts.update(json.loads(_counts_path(part).read_text(encoding="utf-8")))
                     with part.open("rb") as file:
-                        shutil.copyfileobj(file, out)
+                        shutil.copyfileobj(file, output)
             digest = sha256(temporary)
-        card = {
-            "dragoman": __version__,
-            "key": key,
-            "sha256": digest,
-            "model": self.translator.model_hash,
-            "engine": self.translator.engine.name,
-            "quantization": self.translator.quantization,
-            "decoding": self.translator.settings.model_dump(mode="json"),
-            "shard": f"{self.shard.number}/{self.shard.of}",
-            "lines": counts.pop("lines", 0),
-            "flags": dict(counts),
-        }
-        write_text(self.card, json.dumps(card, indent=1) + "\n")
+        card = TranslationCard(
+            key=key,
+            sha256=digest,
+            model=self.translator.model_hash,
+            engine=self.translator.engine.name,
+            quantization=self.translator.quantization,
+            decoding=self.translator.settings,
+            shard=f"{self.shard.number}/{self.shard.total}",
+            lines=counts.pop("lines", 0),
+            flags=dict(counts),
+        )
+        write_text(self.card_path, card.model_dump_json(indent=1) + "\n")
+        return card
 
     def _key(self, file: BinaryIO, start: int, end: int) -> str:
-        """Hash everything that decides what comes out."""
+        """Hash everything that determines the output."""
         translator = self.translator
         model = (translator.model_hash, translator.quantization, translator.engine.name)
-        facts = (*model, translator.settings.model_dump_json(), self.as_json, self.language)
-        digest = hashlib.sha256(repr(facts).encode())
+        inputs = (*model, translator.settings.model_dump_json(), self.as_json, self.language)
+        digest = hashlib.sha256(repr(inputs).encode())
         file.seek(start)
-        left = end - start
-        while left:
-            block = file.read(min(left, PART))
+        remaining = end - start
+        while remaining:
+            block = file.read(min(remaining, PART_BYTES))
             if not block:
-                raise DataError(f"{str(self.source)!r} became shorter while it was read")
+                raise DataError(
+                    f"{str(self.source)!r} became shorter while it was read; run the command again"
+                )
             digest.update(block)
-            left -= len(block)
+            remaining -= len(block)
         return digest.hexdigest()
 
-    def _is_done(self, key: str) -> bool:
+    def _finished_card(self, key: str) -> TranslationCard | None:
+        """Read the card if this job is finished and its output is not damaged."""
         try:
-            card = json.loads(self.card.read_text(encoding="utf-8"))
-            return bool(card["key"] == key and card["sha256"] == sha256(self.place))
-        except (OSError, ValueError, KeyError, TypeError):
-            return False
+            card = TranslationCard.model_validate_json(self.card_path.read_bytes())
+            is_finished = card.key == key and card.sha256 == sha256(self.output)
+        except (OSError, ValidationError):
+            return None
+        return card if is_finished else None
 
 
-def render(translation: Translation, as_json: bool) -> str:
-    """What is written for a line."""
-    return json.dumps(asdict(translation), ensure_ascii=False) if as_json else translation.text
+@contextlib.contextmanager
+def _open_source(path: Path) -> Iterator[BinaryIO]:
+    """Open a text file for reading at any position; decompress it first if necessary."""
+    if path.suffix.lower() in COMPRESSIONS:
+        with tempfile.TemporaryFile(prefix="dragoman-") as unpacked:
+            for block in read_blocks(path):
+                unpacked.write(block)
+            yield unpacked
+        return
+    with path.open("rb") as file:
+        if not file.seekable():
+            raise DataError(
+                f"{str(path)!r} is a stream, which cannot be read twice; expected a file. To "
+                "translate a stream, use stdin and stdout (without a file name and -o)"
+            )
+        yield file
 
 
-def decode_lines(lines: Iterable[bytes]) -> Iterator[str]:
-    """Read lines as UTF-8, without their ends; say which is none."""
-    for number, line in enumerate(lines, start=1):
-        yield _decode(line.removesuffix(b"\n"), f"line {number}")
+def _format_extension(path: Path) -> str:
+    """Return the file extension of the format: `.txt` for `text.txt.gz`."""
+    return _unpacked_name(path).suffix.lower()
+
+
+def _unpacked_name(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
 
 
 def _decode(line: bytes, where: str) -> str:
@@ -193,47 +334,48 @@ def _decode(line: bytes, where: str) -> str:
         return line.decode()
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{where} is not UTF-8: byte 0x{line[error.start]:02X} at place {error.start + 1}; "
+            f"{where} is not UTF-8: byte 0x{line[error.start]:02X} at position {error.start + 1}; "
             "convert the file, for example with iconv"
         ) from None
 
 
-def _counts(part: Path) -> Path:
+def _counts_path(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
 
 
-def _range(file: BinaryIO, shard: Shard) -> tuple[int, int]:
-    """The bytes of a shard: from the first line that begins in it on."""
+def _shard_range(file: BinaryIO, shard: FileShard) -> tuple[int, int]:
+    """Return the first byte of a shard and the byte after its last: a shard has whole lines."""
     size = file.seek(0, 2)
-    number, of = shard
+    number, total = shard
     return (
-        _line_start(file, size * (number - 1) // of, size),
-        _line_start(file, size * number // of, size),
+        _line_start(file, size * (number - 1) // total, size),
+        _line_start(file, size * number // total, size),
     )
 
 
-def _line_start(file: BinaryIO, place: int, size: int) -> int:
-    """Where the first line begins that does not begin before this place."""
-    if place in (0, size):
-        return place
-    file.seek(place - 1)
+def _line_start(file: BinaryIO, position: int, size: int) -> int:
+    """Return the start of the first line that starts at this position or after it."""
+    if position in (0, size):
+        return position
+    file.seek(position - 1)
     file.readline()
     return file.tell()
 
 
-def _cuts(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _part_ranges(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, int]]:
     while start < end:
-        stop = min(_line_start(file, min(start + PART, end), end), end)
+        stop = min(_line_start(file, min(start + PART_BYTES, end), end), end)
         yield start, stop
         start = stop
 
 
 def _read_lines(file: BinaryIO, first: int, last: int) -> tuple[list[str], list[bytes]]:
-    """Read the lines of a part, and how each of them ends: the last of a file may not."""
+    """Read the lines of a part and their newlines; the last line of a file may have no newline."""
     file.seek(first)
     lines = file.read(last - first).split(b"\n")
-    ends = [b"\n"] * (len(lines) - 1) + [b""]
+    newlines = [b"\n"] * (len(lines) - 1) + [b""]
     if not lines[-1]:
-        lines, ends = lines[:-1], ends[:-1]
-    where = f"line {{}} from byte {first} on"
-    return [_decode(each, where.format(row)) for row, each in enumerate(lines, start=1)], ends
+        lines, newlines = lines[:-1], newlines[:-1]
+    where = f"line {{}} after byte {first}"
+    decoded = [_decode(line, where.format(row)) for row, line in enumerate(lines, start=1)]
+    return decoded, newlines

@@ -1,6 +1,8 @@
-"""Learned: a vector for each place, p(t) = the t-th row of a matrix  (seeds 001, 004).
+"""Learned positions: one trained vector for each position  ([CS224N], [CS182]).
 
-Flexible, and it ends: no vector exists beyond `maximum` places (C6).
+    p(t) = row t of a table with `maximum` rows
+
+There is no vector beyond the last row (claim C6).
 """
 
 from __future__ import annotations
@@ -20,13 +22,18 @@ class Learned(PositionVectors):
         super().__init__()
         self.table = nn.Embedding(maximum, size)
 
+    @property
+    def max_positions(self) -> int:
+        """The number of rows of the table."""
+        return self.table.num_embeddings
+
     def forward(self, start: int, length: int, like: Tensor) -> Float[Tensor, "T P"]:
-        """Look the places up."""
-        maximum = self.table.num_embeddings
-        if start + length > maximum:
+        """Look up the vectors of the positions."""
+        end = start + length
+        if end > self.max_positions:
             raise LengthError(
-                f"a sequence of {start + length} tokens is longer than the {maximum} positions "
+                f"a sequence of {end} tokens is longer than the {self.max_positions} positions "
                 "this model has learned; split the text, or train with a larger "
                 "model.position.maximum, or with sinusoidal positions"
             )
-        return self.table.weight[start : start + length].to(like.dtype)
+        return self.table.weight[start:end].to(like.dtype)

@@ -1,7 +1,10 @@
-"""Naive: the index itself, p(t) = scale · (t, t, …, t)  (seed 004).
+"""Naive positions: the index itself in every feature  ([CS182]).
 
-It grows without bound and drowns the word; a scale below one delays that. A LayerNorm takes the
-mean of the features away, and this with it: added to words under pre-norm, it says nothing at all.
+    p(t) = scale · (t, t, …, t)
+
+The values grow without limit and soon exceed those of the word; a scale below one delays this. A
+layer norm removes the mean of the features and the position with it. So added positions have no
+effect at all under pre-norm.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dragoman.shapes import Float, Tensor
 
 
 class Naive(PositionVectors):
-    """The number of the place, in every feature."""
+    """The index of the position, in every feature."""
 
     def __init__(self, size: int, *, scale: float = 1.0) -> None:
         super().__init__()
@@ -21,6 +24,6 @@ class Naive(PositionVectors):
         self.scale = scale
 
     def forward(self, start: int, length: int, like: Tensor) -> Float[Tensor, "T P"]:
-        """Count."""
-        places = torch.arange(start, start + length, device=like.device, dtype=torch.float32)
-        return (self.scale * places).to(like.dtype).unsqueeze(-1).expand(length, self.size)
+        """Return the scaled indices."""
+        positions = torch.arange(start, start + length, device=like.device, dtype=torch.float32)
+        return (self.scale * positions).to(like.dtype).unsqueeze(-1).expand(length, self.size)

@@ -1,4 +1,7 @@
-"""None: no place is told; self-attention is then blind to order  (seeds 000, 001, 004; C5)."""
+"""No positions: self-attention then ignores the order  ([NLU], [CS224N], [CS182]; claim C5).
+
+q, k, v unchanged
+"""
 
 from __future__ import annotations
 
@@ -6,4 +9,4 @@ from dragoman.model.parts import Position
 
 
 class NoPosition(Position):
-    """All doors stay shut."""
+    """All hooks are the identity."""

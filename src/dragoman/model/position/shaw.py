@@ -1,9 +1,9 @@
-"""Relative: keys and values know how far away they are  (Shaw et al., 2018; seed 004 asks for it).
+"""Relative positions: keys and values are shifted by their distance  (Shaw et al., 2018; [CS182]).
 
     s(qₜ, kᵢ + aᵢ₋ₜ)   and   Σᵢ wₜᵢ (vᵢ + bᵢ₋ₜ)
 
-a and b are learned, one vector for each distance, the same for all heads; distances beyond
-`distance` count as that far.
+a and b are learned: one vector for each distance, the same for all heads. Distances beyond
+`distance` are clamped to it. [CS182] asks for relative positions without giving the equation.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Shaw(Position):
         keys: Float[Tensor, "B H S D"],
         start: int,
     ) -> Float[Tensor, "B H T S"]:
-        """Shift each key by its distance, then score."""
+        """Score each query against the keys, shifted by their distance."""
         batch, heads, length, size = queries.shape
         shifts: Tensor = self.keys(self._distances(start, length, keys))  # T S D
         if similarity.is_linear_in_keys:
-            # s(q, k + a) = s(q, k) + s(q, a): the shifts of one query are shared by the batch,
-            # so the places of queries take the place of heads, and no key is made for each pair.
-            by_place = queries.permute(2, 0, 1, 3).reshape(1, length, batch * heads, size)
-            shifted: Tensor = similarity(by_place, shifts.unsqueeze(0))  # 1 T BH S
-            together = shifted.view(length, batch, heads, -1).permute(1, 2, 0, 3)
+            # s(q, k + a) = s(q, k) + s(q, a). The batch shares the shifts of a query position, so
+            # positions take the axis of heads, and no shifted key is stored for each pair.
+            by_position = queries.permute(2, 0, 1, 3).reshape(1, length, batch * heads, size)
+            shifted: Tensor = similarity(by_position, shifts.unsqueeze(0))  # 1 T BH S
+            shift_scores = shifted.view(length, batch, heads, -1).permute(1, 2, 0, 3)
             scores: Tensor = similarity(queries, keys)
-            return scores + together
+            return scores + shift_scores
         return compare_shifted(similarity, queries, keys, shifts)
 
     def mix(
@@ -53,17 +53,19 @@ class Shaw(Position):
         values: Float[Tensor, "B H S D"],
         start: int,
     ) -> Float[Tensor, "B H T D"]:
-        """Sum the values, each shifted by its distance."""
+        """Sum the weighted values, shifted by their distance."""
         batch, heads, length, _ = weights.shape
         shifts: Tensor = self.values(self._distances(start, length, values))  # T S D
-        by_place = weights.permute(2, 0, 1, 3).reshape(length, batch * heads, -1)
-        together = torch.matmul(by_place, shifts).view(length, batch, heads, -1)
-        return torch.matmul(weights, values) + together.permute(1, 2, 0, 3)
+        by_position = weights.permute(2, 0, 1, 3).reshape(length, batch * heads, -1)
+        mixed_shifts = torch.matmul(by_position, shifts).view(length, batch, heads, -1)
+        return torch.matmul(weights, values) + mixed_shifts.permute(1, 2, 0, 3)
 
     def _distances(self, start: int, length: int, keys: Tensor) -> Tensor:
-        places = torch.arange(start, start + length, device=keys.device).unsqueeze(-1)
-        others = torch.arange(keys.shape[-2], device=keys.device)
-        return (others - places).clamp(-self.distance, self.distance) + self.distance
+        query_positions = torch.arange(start, start + length, device=keys.device).unsqueeze(-1)
+        key_positions = torch.arange(keys.shape[-2], device=keys.device)
+        return (key_positions - query_positions).clamp(
+            -self.distance, self.distance
+        ) + self.distance
 
 
 def compare_shifted(
@@ -72,7 +74,7 @@ def compare_shifted(
     keys: Float[Tensor, "B H S D"],
     shifts: Float[Tensor, "T S D"],
 ) -> Float[Tensor, "B H T S"]:
-    """Score by the definition: for each query its own set of shifted keys, B · H · T · S in all."""
-    own = (keys.unsqueeze(-3) + shifts).flatten(0, 1)  # BH T S D
-    scores: Tensor = similarity(queries.flatten(0, 1).unsqueeze(-2), own)  # BH T 1 S
+    """Score by the definition, with a shifted key for each pair: B · H · T · S keys in all."""
+    shifted = (keys.unsqueeze(-3) + shifts).flatten(0, 1)  # BH T S D
+    scores: Tensor = similarity(queries.flatten(0, 1).unsqueeze(-2), shifted)  # BH T 1 S
     return scores.view(*queries.shape[:3], keys.shape[2])

@@ -1,13 +1,15 @@
-"""Sinusoidal: waves of falling frequency  (Vaswani et al., 2017; all seeds).
+"""Sinusoidal positions: waves of decreasing frequency  (Vaswani et al., 2017; all lectures).
 
     p(t)[2i]     = sin(t / base^(2i/d))
     p(t)[2i + 1] = cos(t / base^(2i/d))
 
-The seeds differ in the order of the features, and so do programs; attention does not care, for
-its matrices can undo any order. `interleaved` is the equation above (seeds 000, 002; 004 counts i
-from 1, which shifts the frequencies by one place), `cosine_first` has the cosine on even and the
-sine on odd places (seed 003), `halves` has all sines before all cosines (tensor2tensor, Marian,
-CTranslate2).
+The lectures and programs order the features differently. Attention works with any order, because
+its matrices can permute them.
+
+- `interleaved` is the equation above ([NLU], [NLP10]). [CS182] counts i from 1, which shifts the
+  frequencies by one.
+- `cosine_first` has the cosine on even and the sine on odd features ([APPLY-DL]).
+- `halves` has all sines before all cosines (tensor2tensor, Marian, CTranslate2).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from dragoman.shapes import Float, Tensor
 
 
 class Sinusoidal(PositionVectors):
-    """Nothing is learned and nothing is stored: the vectors are computed where they are needed."""
+    """Position vectors that are computed on demand; nothing is learned or stored."""
 
     def __init__(
         self,
@@ -37,12 +39,12 @@ class Sinusoidal(PositionVectors):
         self.layout = layout
 
     def forward(self, start: int, length: int, like: Tensor) -> Float[Tensor, "T P"]:
-        """Compute the waves at these places."""
-        # In float64, for in float32 the angle of a far place has no digits left for its sine.
-        places = torch.arange(start, start + length, device=like.device, dtype=torch.float64)
-        # An odd size has a sine more than cosines: the last wave is cut.
+        """Compute the waves at these positions."""
+        # In float64, because float32 has too few digits for the angles of distant positions.
+        positions = torch.arange(start, start + length, device=like.device, dtype=torch.float64)
+        # An odd size has one sine more than cosines: the last cosine is cut off below.
         waves = torch.arange(0, self.size, 2, device=like.device, dtype=torch.float64)
-        angles = places.unsqueeze(-1) * self.base ** (-waves / self.size)
+        angles = positions.unsqueeze(-1) * self.base ** (-waves / self.size)
         sine, cosine = angles.sin(), angles.cos()
         if self.layout == "halves":
             vectors = torch.cat([sine, cosine], dim=-1)

@@ -1,7 +1,8 @@
-"""Additive, a small network: s(q, k) = vᵀ tanh(W q + U k)  (Bahdanau et al., 2015; seed 002).
+"""Additive similarity: a small network scores each pair  (Bahdanau et al., 2015; [NLP10]).
 
-One network serves all heads: they differ by the queries and keys that they bring. Every pair
-passes through it, so memory grows with T · S · hidden.
+    s(q, k) = vᵀ tanh(W q + U k)
+
+All heads share the network. It is applied to every pair, so memory grows with T · S · hidden.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dragoman.shapes import Float, Tensor
 
 
 class Additive(Similarity):
-    """A network with one hidden layer; `hidden` is its size, the head's unless said."""
+    """A network with one hidden layer of size `hidden`, by default the size of a head."""
 
     def __init__(self, size: int, *, hidden: PositiveInt | None = None) -> None:
         super().__init__()
@@ -27,8 +28,8 @@ class Additive(Similarity):
     def forward(
         self, queries: Float[Tensor, "B H T D"], keys: Float[Tensor, "B H S D"]
     ) -> Float[Tensor, "B H T S"]:
-        """Score every pair."""
-        asked = self.query(queries).unsqueeze(-2)  # B H T 1 hidden
-        offered = self.key(keys).unsqueeze(-3)  # B H 1 S hidden
-        scores: Tensor = self.score(torch.tanh(asked + offered))
+        """Score every pair of a query and a key."""
+        hidden_queries = self.query(queries).unsqueeze(-2)  # B H T 1 hidden
+        hidden_keys = self.key(keys).unsqueeze(-3)  # B H 1 S hidden
+        scores: Tensor = self.score(torch.tanh(hidden_queries + hidden_keys))
         return scores.squeeze(-1)

@@ -1,7 +1,9 @@
-"""Concatenation: s(q, k) = vᵀ tanh(W [q; k])  (Luong et al., 2015; seed 002).
+"""Concatenation similarity: a small network scores [q; k]  (Luong et al., 2015; [NLP10]).
 
-W [q; k] is the left half of W applied to q plus its right half applied to k, which is how it is
-computed: no pair is ever put together. It is the additive similarity, written with one matrix.
+    s(q, k) = vᵀ tanh(W [q; k])
+
+W [q; k] is computed as the left half of W times q plus the right half times k, so no pair is
+concatenated. It is the additive similarity, written with one matrix.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dragoman.shapes import Float, Tensor
 
 
 class Concat(Similarity):
-    """A network over query and key side by side; `hidden` is the head's size unless said."""
+    """A network over [q; k] with a hidden layer of size `hidden`, by default the size of a head."""
 
     def __init__(self, size: int, *, hidden: PositiveInt | None = None) -> None:
         super().__init__()
@@ -27,9 +29,9 @@ class Concat(Similarity):
     def forward(
         self, queries: Float[Tensor, "B H T D"], keys: Float[Tensor, "B H S D"]
     ) -> Float[Tensor, "B H T S"]:
-        """Score every pair."""
-        for_query, for_key = self.pair.weight.chunk(2, dim=1)
-        asked = F.linear(queries, for_query).unsqueeze(-2)  # B H T 1 hidden
-        offered = F.linear(keys, for_key).unsqueeze(-3)  # B H 1 S hidden
-        scores: Tensor = self.score(torch.tanh(asked + offered))
+        """Score every pair of a query and a key."""
+        query_weight, key_weight = self.pair.weight.chunk(2, dim=1)
+        hidden_queries = F.linear(queries, query_weight).unsqueeze(-2)  # B H T 1 hidden
+        hidden_keys = F.linear(keys, key_weight).unsqueeze(-3)  # B H 1 S hidden
+        scores: Tensor = self.score(torch.tanh(hidden_queries + hidden_keys))
         return scores.squeeze(-1)

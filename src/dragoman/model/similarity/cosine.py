@@ -1,7 +1,9 @@
-"""Cosine: s(q, k) = scale · qᵀ k / (‖q‖ · ‖k‖)  (seeds 002, 003).
+"""Cosine similarity  ([NLP10], [APPLY-DL]).
 
-With the lecture's scale of one, scores lie between −1 and 1 and the weights are nearly even;
-a larger scale lets a head make up its mind.
+    s(q, k) = scale · qᵀ k / (‖q‖ · ‖k‖)
+
+With the scale of one in the lectures, scores are between −1 and 1 and the weights are nearly
+uniform. A larger scale allows sharper weights.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dragoman.shapes import Float, Tensor
 
 
 class Cosine(Similarity):
-    """The angle between query and key."""
+    """The cosine of the angle between query and key."""
 
     def __init__(self, size: int, *, scale: float = 1.0) -> None:
         super().__init__()
@@ -23,12 +25,12 @@ class Cosine(Similarity):
     def forward(
         self, queries: Float[Tensor, "B H T D"], keys: Float[Tensor, "B H S D"]
     ) -> Float[Tensor, "B H T S"]:
-        """Score every pair."""
-        asked, offered = F.normalize(queries, dim=-1), F.normalize(keys, dim=-1)
-        return torch.matmul(self.scale * asked, offered.transpose(-1, -2))
+        """Score every pair of a query and a key."""
+        unit_queries, unit_keys = F.normalize(queries, dim=-1), F.normalize(keys, dim=-1)
+        return torch.matmul(self.scale * unit_queries, unit_keys.transpose(-1, -2))
 
     def as_dot_product(
         self, queries: Float[Tensor, "B H T D"], keys: Float[Tensor, "B H S D"]
     ) -> DotProduct:
-        """It is one, of vectors of length one."""
+        """Return the dot product of normalized vectors."""
         return DotProduct(F.normalize(queries, dim=-1), F.normalize(keys, dim=-1), self.scale)

@@ -1,6 +1,8 @@
-"""Dot product: s(q, k) = qᵀ k  (seeds 000, 001, 002).
+"""Dot-product similarity  ([NLU], [CS224N], [NLP10]).
 
-Its variance grows with the size of the heads, and the softmax saturates: claim C9.
+    s(q, k) = qᵀ k
+
+The variance of the scores grows with the head size, and the softmax saturates (claim C9).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dragoman.shapes import Float, Tensor
 
 
 class Dot(Similarity):
-    """The plain dot product."""
+    """The dot product without a scale."""
 
     is_linear_in_keys = True
 
@@ -22,11 +24,11 @@ class Dot(Similarity):
     def forward(
         self, queries: Float[Tensor, "B H T D"], keys: Float[Tensor, "B H S D"]
     ) -> Float[Tensor, "B H T S"]:
-        """Score every pair."""
+        """Score every pair of a query and a key."""
         return torch.matmul(queries, keys.transpose(-1, -2))
 
     def as_dot_product(
         self, queries: Float[Tensor, "B H T D"], keys: Float[Tensor, "B H S D"]
     ) -> DotProduct:
-        """It is one."""
+        """Return the dot product itself."""
         return DotProduct(queries, keys, 1.0)

@@ -1,6 +1,8 @@
-"""Scaled dot product: s(q, k) = qᵀ k / √d  (Vaswani et al., 2017; seeds 001, 002, 003).
+"""Scaled dot-product similarity  (Vaswani et al., 2017; [CS224N], [NLP10], [APPLY-DL]).
 
-Here d is the size of one head, so that scores keep a variance near one.
+    s(q, k) = qᵀ k / √d
+
+d is the size of one head. The scale keeps the variance of the scores near one.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dragoman.shapes import Float, Tensor
 
 
 class ScaledDot(Similarity):
-    """The paper's similarity."""
+    """The similarity of Vaswani et al., 2017."""
 
     is_linear_in_keys = True
 
@@ -23,11 +25,11 @@ class ScaledDot(Similarity):
     def forward(
         self, queries: Float[Tensor, "B H T D"], keys: Float[Tensor, "B H S D"]
     ) -> Float[Tensor, "B H T S"]:
-        """Score every pair."""
+        """Score every pair of a query and a key."""
         return torch.matmul(queries * self.scale, keys.transpose(-1, -2))
 
     def as_dot_product(
         self, queries: Float[Tensor, "B H T D"], keys: Float[Tensor, "B H S D"]
     ) -> DotProduct:
-        """It is one, with its scale."""
+        """Return the dot product with its scale."""
         return DotProduct(queries, keys, self.scale)

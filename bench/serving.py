@@ -1,0 +1,377 @@
+"""Speed of the server compared with bare CTranslate2, and its behavior under load.
+
+    python bench/serving.py RUN SENTENCES [--clients 32] [--texts 1] [--repeats 5] [--overload]
+
+RUN is a run with a CTranslate2 export, or an export. SENTENCES is a text file, one sentence per
+line. Ours: `dragoman serve` in its own process; HTTP clients with one connection each, which send
+a request as soon as the one before is answered. Theirs: CTranslate2 in one process, tokens in,
+tokens out, all sentences in one call, with the batch size and threads that are fastest here.
+Ours and theirs alternate; medians of the repeats. `wall` is their seconds divided by ours (above 1
+we are faster), `cpu` is our CPU seconds divided by theirs. CPU seconds of the clients do not count.
+
+`--idle` measures one request at a time on an idle server. `--overload` sends ten times what the
+server can do, at fixed times (an open loop), and `--mixed` measures interactive requests beside a
+client with bulk. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import psutil
+
+LIBRETRANSLATE_SECONDS = 20.0
+
+
+class Measured(NamedTuple):
+    """Seconds of one run."""
+
+    wall: float
+    cpu: float
+
+
+class Bare:
+    """CTranslate2 without anything around it."""
+
+    def __init__(self, run: str, sentences: Sequence[str]) -> None:
+        from dragoman import Translator
+
+        with Translator.load(run) as ours:
+            export = Path(run) / "ctranslate2"
+            self.folder = str(export if export.exists() else run)
+            ids = ours._encode(list(sentences))
+            names = ours.engine.source_names  # type: ignore[attr-defined]
+            self.tokens = [[names[one] for one in row] for row in ids]
+            self.beam_size = ours.settings.beam_size
+
+    def measure(self, workers: int, batch_tokens: int) -> Measured:
+        """Translate all sentences in a process of its own."""
+        code = (
+            "import ctranslate2,json,sys,time\n"
+            "folder,tokens,beam,workers,batch=json.load(sys.stdin)\n"
+            "t=ctranslate2.Translator(folder,device='cpu',inter_threads=workers,intra_threads=1)\n"
+            "t.translate_batch(tokens[:8],beam_size=beam)\n"
+            "w,c=time.perf_counter(),time.process_time()\n"
+            "t.translate_batch(tokens,beam_size=beam,max_batch_size=batch,batch_type='tokens',"
+            "max_input_length=0)\n"
+            "print(time.perf_counter()-w,time.process_time()-c)\n"
+        )
+        given = json.dumps([self.folder, self.tokens, self.beam_size, workers, batch_tokens])
+        output = subprocess.run(
+            [sys.executable, "-c", code], input=given, capture_output=True, text=True, check=True
+        ).stdout
+        return Measured(*map(float, output.split()))
+
+    def best_setting(self) -> tuple[int, int]:
+        """Try the settings that can be fastest."""
+        cores = len(os.sched_getaffinity(0))
+        settings = [(cores, size) for size in (256, 512, 1024, 2048)]
+        return min(settings, key=lambda setting: self.measure(*setting).wall)
+
+
+class Server:
+    """`dragoman serve` in a process."""
+
+    def __init__(self, run: str, options: Sequence[str] = ()) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "dragoman", "serve", run, "--port", "0", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if "http://" in line:
+                address = line[line.index("http://") :].split()[0]
+                break
+        else:
+            raise SystemExit("the server did not start")
+        url = urlsplit(address)
+        self.host, self.port = str(url.hostname), int(url.port or 0)
+
+    def cpu_seconds(self) -> float:
+        """Sum the CPU seconds of the server and its engines."""
+        main = psutil.Process(self.process.pid)
+        times = [one.cpu_times() for one in (main, *main.children(recursive=True))]
+        return sum(one.user + one.system for one in times)
+
+    def resident_bytes(self) -> int:
+        """Return the memory of the server and its engines."""
+        main = psutil.Process(self.process.pid)
+        return sum(one.memory_info().rss for one in (main, *main.children(recursive=True)))
+
+    def stop(self) -> None:
+        """End the server."""
+        self.process.terminate()
+        self.process.wait(30)
+
+
+class Client:
+    """A connection that sends requests of the LibreTranslate API."""
+
+    def __init__(self, server: Server, languages: tuple[str, str]) -> None:
+        self.server = server
+        self.source, self.target = languages
+        self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def translate(self, texts: Sequence[str]) -> tuple[int, float]:
+        """Send texts; return the status and the seconds until the answer."""
+        body = json.dumps(
+            {
+                "q": list(texts) if len(texts) > 1 else texts[0],
+                "source": self.source,
+                "target": self.target,
+            }
+        ).encode()
+        start = time.perf_counter()
+        if self.streams is None:
+            self.streams = await asyncio.open_connection(self.server.host, self.server.port)
+        reader, writer = self.streams
+        writer.write(
+            b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            + f"Content-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        head = await reader.readuntil(b"\r\n\r\n")
+        status = int(head.split(b" ", 2)[1])
+        length = next(
+            int(line.split(b":")[1])
+            for line in head.split(b"\r\n")
+            if line.lower().startswith(b"content-length:")
+        )
+        await reader.readexactly(length)
+        return status, time.perf_counter() - start
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self.streams is not None:
+            self.streams[1].close()
+            self.streams = None
+
+
+def requests_of(sentences: Sequence[str], texts: int) -> Iterator[Sequence[str]]:
+    """Group the sentences into requests."""
+    for start in range(0, len(sentences), texts):
+        yield sentences[start : start + texts]
+
+
+async def closed_loop(
+    server: Server, languages: tuple[str, str], requests: list[Sequence[str]], clients: int
+) -> Measured:
+    """Send all requests with a number of clients; each waits for its answer."""
+    waiting = iter(requests)
+
+    async def client() -> None:
+        one = Client(server, languages)
+        for texts in waiting:
+            status, _ = await one.translate(texts)
+            assert status == 200, status
+        one.close()
+
+    start, cpu = time.perf_counter(), server.cpu_seconds()
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return Measured(time.perf_counter() - start, server.cpu_seconds() - cpu)
+
+
+async def open_loop(
+    server: Server,
+    languages: tuple[str, str],
+    sentences: Sequence[str],
+    rate: float,
+    seconds: float,
+) -> list[tuple[int, float]]:
+    """Send single sentences at fixed times, whatever the server does."""
+    results: list[tuple[int, float]] = []
+    pool: list[Client] = []
+
+    async def send(text: str) -> None:
+        one = pool.pop() if pool else Client(server, languages)
+        try:
+            results.append(await one.translate([text]))
+            pool.append(one)
+        except (OSError, asyncio.IncompleteReadError):
+            results.append((0, 0.0))
+
+    start = time.perf_counter()
+    tasks = []
+    for number in range(round(rate * seconds)):
+        pause = start + number / rate - time.perf_counter()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        tasks.append(asyncio.create_task(send(sentences[number % len(sentences)])))
+    await asyncio.gather(*tasks)
+    return results
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return a percentile; 0 for no values."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+async def overload(
+    server: Server, languages: tuple[str, str], sentences: Sequence[str], capacity: float
+) -> dict[str, float]:
+    """Send ten times the capacity for some seconds."""
+    memory = server.resident_bytes()
+    start = time.perf_counter()
+    results = await open_loop(server, languages, sentences, 10 * capacity, seconds=8)
+    seconds = time.perf_counter() - start
+    accepted = [taken for status, taken in results if status == 200]
+    refused = [taken for status, taken in results if status == 529]
+    await asyncio.sleep(1)
+    after = await Client(server, languages).translate([sentences[0]])
+    return {
+        "sent": len(results),
+        "answered": len(accepted),
+        "refused": len(refused),
+        "other": len(results) - len(accepted) - len(refused),
+        "goodput": len(accepted) / seconds / capacity,
+        "longest_seconds": max(accepted, default=0.0),
+        "refused_p99_ms": 1000 * percentile(refused, 0.99),
+        "growth_mb": (server.resident_bytes() - memory) / 1e6,
+        "after_seconds": after[1],
+    }
+
+
+async def mixed(
+    server: Server, languages: tuple[str, str], sentences: Sequence[str]
+) -> dict[str, float]:
+    """Measure interactive requests alone, and beside a client that sends bulk all the time."""
+
+    async def interactive(count: int) -> list[float]:
+        one = Client(server, languages)
+        times = []
+        for number in range(count):
+            times.append((await one.translate([sentences[number % len(sentences)]]))[1])
+            await asyncio.sleep(random.expovariate(20))
+        one.close()
+        return times
+
+    async def bulk() -> None:
+        one = Client(server, languages)
+        while True:
+            await one.translate(sentences[:200])
+
+    alone = await interactive(100)
+    tasks = [asyncio.create_task(bulk()) for _ in range(2)]
+    await asyncio.sleep(1)
+    beside = await interactive(200)
+    for task in tasks:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    return {
+        "alone_p50_ms": 1000 * percentile(alone, 0.5),
+        "alone_p99_ms": 1000 * percentile(alone, 0.99),
+        "beside_bulk_p50_ms": 1000 * percentile(beside, 0.5),
+        "beside_bulk_p99_ms": 1000 * percentile(beside, 0.99),
+    }
+
+
+async def idle(
+    server: Server, languages: tuple[str, str], sentences: Sequence[str], run: str
+) -> dict[str, float]:
+    """Measure one sentence at a time; the bare engine and the server alternate."""
+    import ctranslate2
+
+    bare = Bare(run, sentences)
+    engine = ctranslate2.Translator(bare.folder, device="cpu", inter_threads=1, intra_threads=1)
+    one = Client(server, languages)
+    theirs, ours = [], []
+    for number in range(min(100, len(sentences))):
+        start = time.perf_counter()
+        engine.translate_batch([bare.tokens[number]], beam_size=bare.beam_size)
+        theirs.append(time.perf_counter() - start)
+        ours.append((await one.translate([sentences[number]]))[1])
+    limit = [1.3 * seconds + 0.003 for seconds in theirs]
+    return {
+        "bare_ms": 1000 * statistics.median(theirs),
+        "server_ms": 1000 * statistics.median(ours),
+        "ratio": statistics.median(ours) / statistics.median(theirs),
+        "difference_ms": 1000 * statistics.median(a - b for a, b in zip(ours, theirs, strict=True)),
+        "within_limit": sum(a <= b for a, b in zip(ours, limit, strict=True)) / len(ours),
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run")
+    parser.add_argument("sentences", type=Path)
+    parser.add_argument("--languages", default="en-fr")
+    parser.add_argument("--clients", type=int, default=32)
+    parser.add_argument("--texts", type=int, default=1)
+    parser.add_argument("--count", type=int, default=640)
+    parser.add_argument("--repeats", type=int, default=5)
+    for name in ("idle", "overload", "mixed", "no-compare"):
+        parser.add_argument(f"--{name}", action="store_true")
+    options = parser.parse_args()
+    source, _, target = options.languages.partition("-")
+    languages = (source, target)
+    lines = options.sentences.read_text(encoding="utf-8").split("\n")
+    sentences = [line for line in lines if line.strip()][: options.count]
+    report: dict[str, object] = {}
+    server = Server(options.run)
+    try:
+        requests = list(requests_of(sentences, options.texts))
+        asyncio.run(closed_loop(server, languages, requests[:32], options.clients))
+        if not options.no_compare:
+            report |= compare(options, server, languages, requests, sentences)
+        if options.idle:
+            report["idle"] = asyncio.run(idle(server, languages, sentences, options.run))
+        if options.mixed:
+            report["mixed"] = asyncio.run(mixed(server, languages, sentences))
+        if options.overload:
+            base = asyncio.run(closed_loop(server, languages, requests, options.clients))
+            capacity = len(sentences) / base.wall
+            report["capacity_per_second"] = capacity
+            report["overload"] = asyncio.run(overload(server, languages, sentences, capacity))
+    finally:
+        server.stop()
+    for name, value in report.items():
+        print(f"{name}: {value}")
+    print(json.dumps(report))
+
+
+def compare(
+    options: argparse.Namespace,
+    server: Server,
+    languages: tuple[str, str],
+    requests: list[Sequence[str]],
+    sentences: Sequence[str],
+) -> dict[str, object]:
+    """Compare the server with the bare engine."""
+    bare = Bare(options.run, sentences)
+    setting = bare.best_setting()
+    ours, theirs = [], []
+    for _ in range(options.repeats):
+        theirs.append(bare.measure(*setting))
+        ours.append(asyncio.run(closed_loop(server, languages, requests, options.clients)))
+    return {
+        "sentences": len(sentences),
+        "best_setting": setting,
+        "bare_seconds": [round(one.wall, 2) for one in theirs],
+        "server_seconds": [round(one.wall, 2) for one in ours],
+        "wall": statistics.median(one.wall for one in theirs)
+        / statistics.median(one.wall for one in ours),
+        "cpu": statistics.median(one.cpu for one in ours)
+        / statistics.median(one.cpu for one in theirs),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""`dragoman export` and `dragoman import`: exchange models with other programs."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from dragoman.cli.console import TrustPartsOption, needs
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    to: Annotated[
+        Literal["ctranslate2", "huggingface"], typer.Option(help="Output format.")
+    ] = "ctranslate2",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Output folder (default: a folder inside RUN)."),
+    ] = None,
+    quantization: Annotated[
+        Literal["float32", "int8", "int8_float32", "int16", "float16", "bfloat16"],
+        typer.Option(help="Number format of the weights."),
+    ] = "float32",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing export in the output folder.")
+    ] = False,
+    trust_parts: TrustPartsOption = False,
+) -> None:
+    """Export a model to CTranslate2 or Hugging Face.
+
+    Examples:
+      dragoman export first/run --quantization int8 -o first-int8
+      dragoman export first/run --to huggingface -o first-huggingface
+    """
+    with needs("exporting", "all"):
+        from dragoman.workflow import exporting
+
+        result = exporting.export(
+            run,
+            to=to,
+            output=output,
+            quantization=quantization,
+            force=force,
+            trust_parts=trust_parts,
+        )
+    typer.echo(f"Wrote {result.folder}")
+    if to == "ctranslate2":
+        typer.echo(f"Type: dragoman translate {shlex.quote(str(result.folder))} < in.txt")
+
+
+def import_model(
+    folder: Annotated[
+        Path,
+        typer.Argument(help="Folder of a Marian model, for example OPUS-MT, from Hugging Face."),
+    ],
+    run: Annotated[Path, typer.Argument(help="Run folder to write.")],
+) -> None:
+    """Import a Marian model from Hugging Face as a run.
+
+    Examples:
+      dragoman import opus-mt-en-de en-de
+      dragoman import ~/models/opus-mt-fr-en fr-en
+    """
+    with needs("importing", "train"):
+        from dragoman.workflow import exporting
+
+        written = exporting.import_model(folder, run)
+    typer.echo(f"Wrote {written}")
+    typer.echo(f"Type: dragoman translate {shlex.quote(str(written))} < in.txt")

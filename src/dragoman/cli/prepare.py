@@ -1,0 +1,100 @@
+"""`dragoman prepare`: clean, deduplicate, split and encode a corpus."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dragoman.cli.console import needs, stoppable
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from dragoman.corpus.pipeline import PreparationProgress
+    from dragoman.workflow.preparation import PreparationResult
+
+
+@stoppable()
+def prepare(
+    recipe: Annotated[Path, typer.Argument(help="Recipe file.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="Settings to change, for example corpus.max_tokens=100."
+        ),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Number of worker processes (0 = all cores).")
+    ] = 0,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Terms to learn, a TSV file (source, tab, target); sets corpus.glossary.",
+        ),
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Run on the Ray cluster at this address.")
+    ] = "",
+) -> None:
+    """Clean, deduplicate, split and encode a corpus. Run it again to resume.
+
+    Examples:
+      dragoman prepare first/recipe.yaml
+      dragoman prepare first/recipe.yaml corpus.max_tokens=100 --workers 4
+      dragoman prepare first/recipe.yaml --glossary terms.tsv
+    """
+    changes = list(settings or [])
+    if glossary is not None:
+        # Paths in a recipe are relative to the recipe, and a value is YAML.
+        changes.append(f"corpus.glossary={json.dumps(os.path.relpath(glossary, recipe.parent))}")
+    with needs("preparing a corpus", "prepare"):
+        from dragoman.workflow import preparation
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as TimeRemaining
+
+    columns = (TextColumn("{task.description:<17}"), BarColumn(), MofNCompleteColumn())
+    bar = Progress(*columns, TextColumn("{task.fields[rate]}"), TimeRemaining())
+    rows: dict[str, TaskID] = {}
+
+    def show(progress: PreparationProgress) -> None:
+        if not rows:
+            bar.start()
+        if progress.stage not in rows:
+            rows[progress.stage] = bar.add_task(progress.stage, total=progress.total, rate="")
+        row = rows[progress.stage]
+        speed = bar.tasks[row].speed
+        bar.update(row, completed=progress.done, rate=f"{speed:.1f}/s" if speed else "")
+
+    try:
+        # Daft and Ray are imported when the first task runs.
+        with needs("preparing a corpus", "cluster" if cluster else "prepare"):
+            result = preparation.prepare(
+                recipe, changes, workers=workers, cluster=cluster, on_progress=show
+            )
+    finally:
+        if rows:  # Stopping a bar that never started would print an empty line.
+            bar.stop()
+    typer.echo(_summary(result, ["dragoman", "train", str(recipe), *changes]))
+
+
+def _summary(result: PreparationResult, next_command: list[str]) -> str:
+    """Say what was prepared, what to check, and what to type next."""
+    from dragoman.corpus.report.advice import advice
+    from dragoman.workflow.preparation import REPORT_PAGE
+
+    splits = result.report.splits
+    train_pairs = splits.train - result.report.vocabulary.too_long
+    lines = [
+        f"{train_pairs:,} pairs to train on, {splits.validation:,} for validation, "
+        f"{splits.test:,} for test.",
+        *(f"! {message}" for message in advice(result.report)),
+        f"Report: {os.path.relpath(result.folder / REPORT_PAGE)}",
+        f"Next, type: {shlex.join(next_command)}",
+    ]
+    return "\n".join(lines)

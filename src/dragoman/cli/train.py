@@ -1,0 +1,53 @@
+"""`dragoman train`: train a model on a prepared corpus."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dragoman.cli.console import needs
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="Recipe file.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...", help="Settings to change, for example training.steps=500."
+        ),
+    ] = None,
+) -> None:
+    """Train a model on a prepared corpus. Run it again to resume.
+
+    Examples:
+      dragoman train first/recipe.yaml
+      dragoman train first/recipe.yaml training.steps=500 training.folder=short
+    """
+    with needs("training", "train"):
+        from dragoman.training.device import keep_memory
+        from dragoman.workflow import training
+    from dragoman.cli.display.training import TrainingDisplay
+
+    keep_memory()
+    with TrainingDisplay() as display:
+        result = training.train(recipe, settings or [], on_progress=display.show)
+    display.print(result.card.cost)
+    relative = os.path.relpath(result.folder)
+    run = shlex.quote(str(result.folder) if relative.startswith("..") else relative)
+    if result.was_finished:
+        steps = 2 * max(result.card.updates, result.card.recipe.training.steps)
+        changed = {"training.steps": str(steps)}
+        training_settings = result.card.recipe.training
+        if training_settings.schedule == "linear":
+            # The learning rate depends on the last step, so a longer training is a new run.
+            changed["training.folder"] = f"{training_settings.folder}-longer"
+        others = [text for text in settings or [] if text.partition("=")[0] not in changed]
+        arguments = [*others, *(f"{name}={value}" for name, value in changed.items())]
+        command = shlex.join(["dragoman", "train", str(recipe), *arguments])
+        display.print(f"train longer:  {command}")
+    display.print(f"evaluate:      dragoman evaluate {run}")
+    display.print(f"translate:     dragoman translate {run}")

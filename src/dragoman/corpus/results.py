@@ -1,0 +1,126 @@
+"""The results of the stages of preparation: which files each stage has written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.corpus import table
+from dragoman.corpus.counts import CleanCounts
+from dragoman.corpus.discovery import Corpus
+from dragoman.corpus.filter import Pair
+from dragoman.corpus.stages.read import counts_of, read_pairs
+from dragoman.corpus.stages.split import SPLITS
+from dragoman.data.manifest import Manifest
+from dragoman.recipe.schema import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """All corpora of the recipe, and the folder of chunks of each."""
+
+    corpora: tuple[Corpus, ...]
+    folders: tuple[Path, ...]
+
+    def held_out_folders(self) -> list[Path]:
+        """Return the folders of the validation and test corpora."""
+        corpora = zip(self.corpora, self.folders, strict=True)
+        return [folder for corpus, folder in corpora if corpus.split != "train"]
+
+    def pairs(self, split: str) -> Iterator[Pair]:
+        """Yield the pairs of all corpora that the recipe names for a split."""
+        for corpus, folder in zip(self.corpora, self.folders, strict=True):
+            if corpus.split == split:
+                yield from read_pairs(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanResult:
+    """The cleaned chunks of each corpus, scattered by bucket; none for held-out corpora."""
+
+    chunks: tuple[tuple[Path, ...], ...]
+
+    @property
+    def all_chunks(self) -> tuple[Path, ...]:
+        """The chunks of all corpora."""
+        return tuple(path for paths in self.chunks for path in paths)
+
+    def why_nothing_is_left(self, read: ReadResult) -> str:
+        """Return the error message for a corpus of which every pair was dropped."""
+        reasons: Counter[str] = Counter()
+        for folder in read.folders:
+            reasons.update(counts_of(folder).rejects)
+        for path in self.all_chunks:
+            dropped = table.read_counts(path, CleanCounts).dropped
+            reasons.update({reason: rows.count for reason, rows in dropped.items()})
+        listed = ", ".join(f"{reason} ({count:,})" for reason, count in reasons.most_common(5))
+        return (
+            f"no pair is left to train on. Dropped: {listed or 'nothing, the files are empty'}. "
+            "Check the files, their order and the languages. If a filter is too strict, remove it "
+            "from corpus.filters"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeduplicationResult:
+    """The buckets without exact duplicates, and the votes against near duplicates."""
+
+    key: str
+    buckets: tuple[Path, ...]
+    votes: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitResult:
+    """The finished buckets, each scattered by split."""
+
+    buckets: tuple[Path, ...]
+
+    @property
+    def key(self) -> str:
+        """The name of the folder, which identifies the content."""
+        return self.buckets[0].parent.name
+
+    def pairs(self, split: str) -> Iterator[Pair]:
+        """Yield the pairs of one split."""
+        for path in self.buckets:
+            rows = table.read_bucket([path], SPLITS.index(split))
+            yield from map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())
+
+    def sample(self, limit: int) -> Iterator[Pair]:
+        """Yield the first training pairs of every bucket; buckets are random samples."""
+        per_bucket = -(-limit // len(self.buckets))
+        for path in self.buckets:
+            rows = table.read_bucket([path], SPLITS.index("train")).slice(0, per_bucket)
+            yield from map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerResult:
+    """The folders of the tokenizers; equal if the vocabulary is shared."""
+
+    source: Path
+    target: Path
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeResult:
+    """The training shards."""
+
+    shards: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineResult:
+    """The results of all stages of one preparation."""
+
+    recipe: Recipe
+    read: ReadResult
+    clean: CleanResult
+    deduplication: DeduplicationResult
+    split: SplitResult
+    tokenizer: TokenizerResult
+    encode: EncodeResult
+    manifest: Manifest

@@ -1,0 +1,180 @@
+"""Runs preparation tasks with Daft, on this machine or on a Ray cluster.
+
+The program and the output bytes are the same in both cases. A task fits into one process, writes
+one result in one atomic move, and is skipped if its result exists. So whatever was killed, a second
+run continues from there. If one worker is enough, the tasks run in this process, because starting a
+process takes longer than cleaning a small corpus.
+
+This is the only module that imports Daft, and it imports Daft when the first task runs. Both Daft
+and Ray send usage statistics by default. The text that is prepared is private, so telemetry is
+switched off in the environment of the process before they are loaded. Workers inherit it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dragoman.corpus.task import PreparationTask
+from dragoman.errors import DataError, DragomanError, Stopped
+
+_TELEMETRY_OFF = {
+    "DAFT_ANALYTICS_ENABLED": "0",
+    "DO_NOT_TRACK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+_QUIET = {"DAFT_PROGRESS_BAR": "0", "DAFT_SHOW_QUERY_ID": "0"}
+
+_LOST_WORKER = ("UDF process", "UDF unexpectedly failed", "Broken pipe", "Connection reset")
+"""The texts by which errors of Daft about a dead worker process are recognized."""
+
+
+class WorkerDiedError(DragomanError):
+    """A worker process ended before its tasks were done."""
+
+    exit_code = 71  # EX_OSERR of sysexits.h
+    exits_at_once = True  # Daft sometimes aborts the process when Python ends after this.
+
+    def __init__(self, done: int, total: int) -> None:
+        super().__init__(
+            f"a worker process died after {done} of {total} tasks of this stage; probably the "
+            "machine ran out of memory. Finished tasks are kept: run the same command again, or "
+            "run it with fewer --workers"
+        )
+
+
+def load_daft() -> ModuleType:
+    """Switch telemetry off, then import Daft."""
+    os.environ.update(_TELEMETRY_OFF)
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    # Daft logs an error when a worker needs more than five seconds to exit, as on a busy machine.
+    # Without a handler, Python would print it. An application that configures logging gets it.
+    logger = logging.getLogger("daft_local_execution")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    return importlib.import_module("daft")
+
+
+def use_cluster(address: str) -> None:
+    """Run all later tasks on the Ray cluster at this address."""
+    try:
+        load_daft().set_runner_ray(address, noop_if_initialized=True)
+    except ConnectionError as error:
+        raise DataError(
+            f"cannot connect to the Ray cluster at {address!r}: {error}. Expected the address of a "
+            "running cluster, for example ray://HOST:10001; to check the cluster, type: ray status"
+        ) from None
+
+
+def run(tasks: Sequence[PreparationTask], workers: int) -> Iterator[PreparationTask]:
+    """Run the tasks of one stage that are not done yet; yield each task when it is done."""
+    # Corpora with the same content have the same result: read them once.
+    by_result = {str(task.result): task for task in tasks}
+    waiting = {name: task for name, task in by_result.items() if not task.is_done()}
+    yield from (task for name, task in by_result.items() if name not in waiting)
+    count = min(workers, len(waiting))
+    is_native = load_daft().get_or_infer_runner_type() == "native"
+    if is_native and count == 1 and not any(task.needs_process for task in waiting.values()):
+        for task in waiting.values():
+            task.run()
+            yield task
+    elif waiting:
+        yield from _run_on_daft(waiting, count, os.getpid() if is_native else None)
+
+
+def _run_on_daft(
+    waiting: dict[str, PreparationTask], count: int, driver: int | None
+) -> Iterator[PreparationTask]:
+    done = 0
+    for answer in _answers(waiting, count, driver):
+        if answer["failure"]:
+            error = DataError(answer["failure"])
+            error.exit_code = answer["exit_code"]
+            raise error
+        done += 1
+        yield waiting[answer["result"]]
+    # After Ctrl-C, Daft ends the stream too, but then Python's own handler has raised already.
+    if done < len(waiting):
+        raise WorkerDiedError(done, len(waiting))
+
+
+def _answers(
+    waiting: dict[str, PreparationTask], count: int, driver: int | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the answers of the workers; raise `WorkerDiedError` if Daft reports a dead worker."""
+    daft = load_daft()
+    worker = _worker(type(next(iter(waiting.values()))), count, driver)
+    frame = daft.from_pydict({"task": [task.model_dump_json() for task in waiting.values()]})
+    rows = frame.select(worker.run(frame["task"]).alias("answer")).iter_rows()
+    done = 0
+    while True:
+        try:
+            row = next(rows, None)
+        except (RuntimeError, OSError) as error:
+            if not any(text in str(error) for text in _LOST_WORKER):
+                raise
+            raise WorkerDiedError(done, len(waiting)) from error
+        if row is None:
+            return
+        done += 1
+        yield json.loads(str(row["answer"]))
+
+
+def _worker(kind: type[PreparationTask], count: int, driver: int | None) -> Any:
+    daft = load_daft()
+
+    # The class is defined here, so it is sent to the workers by value. The class of the task is
+    # sent by name, so a worker imports only what this stage needs.
+    @daft.cls(use_process=driver is not None, max_concurrency=count)
+    class Worker:
+        def __init__(self) -> None:
+            if driver is not None:
+                # Ctrl-C reaches all processes of a terminal, but only the driver decides.
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                threading.Thread(target=_exit_with, args=(driver,), daemon=True).start()
+
+        @daft.method.batch(return_dtype=daft.DataType.string(), batch_size=1)  # type: ignore[untyped-decorator]
+        def run(self, tasks: Any) -> list[str]:
+            return [_run_task(kind.model_validate_json(text)) for text in tasks.to_pylist()]
+
+    return Worker()
+
+
+def _exit_with(driver: int) -> None:
+    """End this process when the driver has ended, because nothing reads its answer any more."""
+    while os.getppid() == driver:
+        time.sleep(0.2)
+    os._exit(Stopped.exit_code)
+
+
+def _run_task(task: PreparationTask) -> str:
+    """Run a task that is not done yet, and return the answer as JSON.
+
+    An error in the data is part of the answer, because Daft would wrap an exception in its own.
+    """
+    failure, exit_code = "", 0
+    try:
+        if not task.is_done():
+            task.run()
+    except DragomanError as error:
+        failure, exit_code = str(error), error.exit_code
+    return json.dumps({"result": str(task.result), "failure": failure, "exit_code": exit_code})
+
+
+def minhash(texts: Any, count: int, words: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """Compute MinHash signatures: `count` hashes of word n-grams (n = `words`) for each text."""
+    series = load_daft().Series.from_arrow(texts)
+    signatures = series.minhash(num_hashes=count, ngram_size=words, seed=1, hash_function="xxhash")
+    flat = signatures.to_arrow().flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(flat, dtype=np.uint32).reshape(-1, count)

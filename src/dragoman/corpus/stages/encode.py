@@ -1,0 +1,85 @@
+"""Stage 6: encode the training pairs and write them as shards of token ids.
+
+Before, span tokens and terms are put into some of the pairs (`augmentation.py`), if both tokenizers
+have the tokens. Only training pairs are changed; validation and test text stays as it is.
+
+One bucket becomes one shard. A bucket is a random sample of the corpus, ordered by hash, so the
+shards and their rows are already shuffled.
+"""
+
+from __future__ import annotations
+
+from operator import ne
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from dragoman.corpus import table
+from dragoman.corpus.augmentation import AugmentationSettings, annotate, augment
+from dragoman.corpus.filter import Pair
+from dragoman.corpus.stages.split import SPLITS
+from dragoman.corpus.task import PreparationTask
+from dragoman.data.store import write_shard
+from dragoman.text.glossary import Glossary
+from dragoman.tokenizer.folder import load_tokenizer
+from dragoman.tokenizer.interface import Tokenizer
+
+_BLOCK_ROWS = 20_000
+
+
+class EncodeTask(PreparationTask):
+    """Encodes the training pairs of one bucket."""
+
+    rows: Path
+    tokenizers: tuple[Path, Path]
+    """The folders of the source and target tokenizer; equal if the vocabulary is shared."""
+    augmentation: AugmentationSettings
+    """How many pairs get span tokens and annotated terms."""
+    glossary: Path | None
+    max_tokens: int
+    """Pairs with more tokens on one side are left out and counted."""
+    threads: int
+    """Threads of one task, if there are fewer tasks than workers; they do not change the bytes."""
+
+    def run(self) -> None:
+        """Encode the bucket."""
+        rows = table.read_bucket([self.rows], SPLITS.index("train"))
+        source_folder, target_folder = self.tokenizers
+        source = load_tokenizer(source_folder)
+        target = source if source_folder == target_folder else load_tokenizer(target_folder)
+        source.threads = target.threads = self.threads
+        augments = source.has_span_tokens and target.has_span_tokens
+        glossary = Glossary.load(self.glossary) if self.glossary else None
+        batches: list[pa.RecordBatch] = []
+        augmented = annotated = 0
+        for start in range(0, max(1, len(rows)), _BLOCK_ROWS):
+            block = rows.slice(start, _BLOCK_ROWS)
+            pairs = [*map(Pair, block["source"].to_pylist(), block["target"].to_pylist())]
+            if augments:
+                changed = [augment(pair, self.augmentation) for pair in pairs]
+                augmented += sum(map(ne, pairs, changed))
+                pairs = changed
+            if augments and glossary:
+                changed = [annotate(pair, glossary, self.augmentation) for pair in pairs]
+                annotated += sum(map(ne, pairs, changed))
+                pairs = changed
+            columns = [
+                _ids(source, [pair.source for pair in pairs]),
+                _ids(target, [pair.target for pair in pairs]),
+                _one_array(block["origin"]),
+            ]
+            batches.append(
+                pa.RecordBatch.from_arrays(columns, names=["source", "target", "origin"])
+            )
+        table_of_ids = pa.Table.from_batches(batches)
+        write_shard(self.result, table_of_ids, self.max_tokens, augmented, annotated)
+
+
+def _ids(tokenizer: Tokenizer, texts: list[str]) -> pa.Array:
+    dtype = pa.uint16() if tokenizer.size <= np.iinfo(np.uint16).max else pa.int32()
+    return pa.array(tokenizer.encode(texts), pa.list_(dtype))
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -1,0 +1,94 @@
+"""Stage 1: read a corpus and store its rows in chunks.
+
+A file is read once, from beginning to end. All expensive work comes later and runs on chunks, in
+many processes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from dragoman.corpus import table
+from dragoman.corpus.counts import Counts, NoCounts, ReadCounts
+from dragoman.corpus.filter import Pair
+from dragoman.corpus.reader import CorpusReader
+from dragoman.corpus.row import Reject
+from dragoman.corpus.task import PreparationTask
+from dragoman.recipe.parts import Choice, choose
+from dragoman.storage.files import atomic_folder
+
+SCHEMA = pa.schema([("number", pa.int64()), ("source", pa.string()), ("target", pa.string())])
+_EXAMPLES = 5
+Columns = tuple[list[int], list[str], list[str]]
+
+
+class ReadTask(PreparationTask):
+    """Reads one corpus into a folder of chunks; the last chunk has the counts."""
+
+    format: Choice
+    files: tuple[Path, ...]
+    source: str
+    target: str
+    chunk_rows: int
+
+    def run(self) -> None:
+        """Read the corpus."""
+        reader = choose("corpus.readers", self.format, "corpus.format", CorpusReader)
+        # Columns, because a million small tuples would slow the garbage collector down.
+        columns: Columns = ([], [], [])
+        numbers, sources, targets = columns
+        rejects: Counter[str] = Counter()
+        rejected_rows: dict[str, list[int]] = {}
+        rows = chunks = 0
+        with atomic_folder(self.result) as folder:
+            for row in reader(self.source, self.target).read(self.files):
+                rows += 1
+                if isinstance(row, Reject):
+                    rejects[row.reason] += 1
+                    examples = rejected_rows.setdefault(row.reason, [])
+                    if len(examples) < _EXAMPLES:
+                        examples.append(row.number)
+                    continue
+                number, source, target = row
+                numbers.append(number)
+                sources.append(source)
+                targets.append(target)
+                if len(numbers) == self.chunk_rows:
+                    _write(folder, chunks, columns, NoCounts())
+                    for column in columns:
+                        column.clear()
+                    chunks += 1
+            counts = ReadCounts(rows=rows, rejects=dict(rejects), rejected_rows=rejected_rows)
+            _write(folder, chunks, columns, counts)
+
+
+def _write(folder: Path, chunk: int, columns: Columns, counts: Counts) -> None:
+    numbers, sources, targets = columns
+    arrays = [
+        table.numbers(np.array(numbers, dtype=np.int64)),
+        *map(table.texts, (sources, targets)),
+    ]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    table.write_directly(folder / f"chunk-{chunk:05}.arrow", [batch], counts)
+
+
+def chunks_of(folder: Path) -> list[Path]:
+    """List the chunks of a corpus that was read, in order."""
+    return sorted(folder.glob("chunk-*.arrow"))
+
+
+def counts_of(folder: Path) -> ReadCounts:
+    """Read the counts of a corpus that was read."""
+    return table.read_counts(chunks_of(folder)[-1], ReadCounts)
+
+
+def read_pairs(folder: Path) -> Iterator[Pair]:
+    """Yield the pairs of a corpus that was read."""
+    for chunk in chunks_of(folder):
+        rows = table.read(chunk)
+        yield from map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())

@@ -1,0 +1,98 @@
+"""Stage 4: assign each pair to a split: train, validation or test.
+
+The split depends only on the hash of the source text and the seed, so all translations of one
+sentence are in the same split. Near duplicates are removed here too, and the statistics of the
+report are counted.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dragoman.corpus import table
+from dragoman.corpus.counts import SplitCounts, SplitSizes, TextStatistics
+from dragoman.corpus.stages.deduplicate import near_duplicates
+from dragoman.corpus.task import PreparationTask
+
+SPLITS = ("train", "validation", "test")
+HELD_OUT = SPLITS[1:]
+LENGTH_EDGES = np.array([0, 1, 2, 4, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200])
+RATIO_EDGES = np.round(np.exp(np.linspace(-1.6, 1.6, 33)), 3)
+_RESOLUTION = 1 << 32
+
+
+class SplitTask(PreparationTask):
+    """Finishes one bucket: writes a file scattered by split."""
+
+    rows: Path
+    votes: tuple[Path, ...]
+    bucket: int
+    seed: int
+    validation_share: float
+    test_share: float
+
+    def run(self) -> None:
+        """Split the bucket."""
+        rows = table.read(self.rows).combine_chunks().replace_schema_metadata(None)
+        is_near = np.zeros(len(rows), dtype=bool)
+        if self.votes:
+            is_near = near_duplicates(rows, self.votes, self.bucket)
+        origins = rows["origin"].to_numpy()
+        kept = rows.filter(pa.array(~is_near)).combine_chunks()
+        split_of = self._splits(kept["source"])
+        batch = table.one_batch(kept)
+        sizes = {name: int((split_of == index).sum()) for index, name in enumerate(SPLITS)}
+        counts = SplitCounts(
+            near=table.count_values(origins[is_near]),
+            kept=table.count_values(kept["origin"].to_numpy()),
+            splits=SplitSizes(**sizes),
+            statistics=_statistics(kept.filter(pa.array(split_of == SPLITS.index("train")))),
+        )
+        table.write(self.result, table.scatter(batch, split_of, len(SPLITS)), counts)
+
+    def _splits(self, sources: pa.ChunkedArray) -> np.ndarray[Any, Any]:
+        """Return the index of the split of each row."""
+        if not self.validation_share and not self.test_share:
+            return np.zeros(len(sources), dtype=np.int64)
+        hashes = np.array([_hash(text, self.seed) for text in sources.to_pylist()])
+        edges = np.array([self.validation_share, self.validation_share + self.test_share])
+        # Below the first edge: validation. Below the second: test. Above both: train.
+        return (np.searchsorted(edges * _RESOLUTION, hashes, side="right") + 1) % 3
+
+
+def _hash(text: str, seed: int) -> int:
+    """Hash a text to a number below `_RESOLUTION`."""
+    key = seed.to_bytes(8, "little")
+    digest = blake2b(text.casefold().encode(), digest_size=4, key=key).digest()
+    return int.from_bytes(digest, "little")
+
+
+def _statistics(rows: pa.Table) -> TextStatistics:
+    """Count lengths in words, and the length ratio in characters."""
+    source_words, target_words = (
+        pc.count_substring_regex(rows[side], r"\S+").to_numpy() for side in ("source", "target")
+    )
+    source_characters, target_characters = (
+        pc.utf8_length(rows[side]).to_numpy() for side in ("source", "target")
+    )
+    return TextStatistics(
+        source_words=int(source_words.sum()),
+        source_characters=int(source_characters.sum()),
+        source_lengths=_histogram(source_words, LENGTH_EDGES),
+        target_words=int(target_words.sum()),
+        target_characters=int(target_characters.sum()),
+        target_lengths=_histogram(target_words, LENGTH_EDGES),
+        ratios=_histogram((target_characters + 1) / (source_characters + 1), RATIO_EDGES),
+    )
+
+
+def _histogram(values: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]) -> list[int]:
+    bins = np.searchsorted(edges, values, side="right")
+    counts: list[int] = np.bincount(bins, minlength=len(edges) + 1).tolist()
+    return counts

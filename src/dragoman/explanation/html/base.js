@@ -1,0 +1,146 @@
+"use strict";
+/* Shared by all sections: the data, helpers for elements and numbers, and the selected pair.
+
+   The page has one state and one function that draws each section. Text is inserted as text nodes, never as
+   markup. All script files are joined into one script. */
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const ROLES = {
+  encoder: ["Source → source", "Encoder self-attention: each source token collects information from the other source tokens."],
+  decoder: ["Target → target", "Decoder self-attention: each target token attends to itself and to the tokens before it. Later tokens are masked."],
+  cross: ["Target → source", "Cross-attention: each output token attends to the source tokens."],
+};
+const SPACE = "▁";
+const byId = (id) => document.getElementById(id);
+
+/* ---- elements ---- */
+
+function element(name, properties = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key in node && key !== "style") node[key] = value;
+    else node.setAttribute(key, value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+function svgElement(name, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
+}
+
+const visibleSpaces = (token) => token.replaceAll(SPACE, "␣");
+const isSpecial = (token) => token === "⟨begin⟩" || token === "⟨end⟩";
+
+function tokenElement(token) {
+  const node = element("bdi", { className: isSpecial(token) ? "token special" : "token" });
+  token.split(SPACE).forEach((part, index) => {
+    if (index) node.append(element("span", { className: "space", title: "a space" }, "␣"));
+    node.append(part);
+  });
+  return node;
+}
+
+function bar(share) {
+  const inner = element("i");
+  inner.style.width = `${100 * share}%`;
+  return element("span", { className: "bar", "aria-hidden": "true" }, inner);
+}
+
+function withCommas(parts) {
+  return parts.flatMap((part, index) => (index ? [", ", ...part] : part));
+}
+
+function missing(what) {
+  return element("p", { className: "soft" }, `This model has ${what}, so there is nothing to show here.`);
+}
+
+/* ---- numbers ---- */
+
+const percent = (share, digits = 2) => `${(100 * share).toFixed(digits)} %`;
+function probabilityText(share) {
+  if (share >= 0.0001 || share === 0) return percent(share);
+  return `${(100 * share).toPrecision(2)} %`;
+}
+const signed = (value, digits) => value.toFixed(digits).replace("-", "−");
+const clamp = (value, low, high) => Math.max(low, Math.min(value, high));
+
+function bytes(text) {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
+/* The numbers of a packed array. */
+function unpack({ decimals, data: text, bits }) {
+  const raw = bytes(text).buffer;
+  const integers = bits === 32 ? new Int32Array(raw) : new Int16Array(raw);
+  return { decimals, at: (index) => integers[index] / 10 ** decimals };
+}
+
+const views = data.attention.map((view) => {
+  const [headCount, rows, columns] = view.shape;
+  const [weights, scores, mask] = [unpack(view.weights), unpack(view.scores), bytes(view.mask)];
+  const indexOf = (head, row, column) => (head * rows + row) * columns + column;
+  const vectors = view.vectors && !view.vectors.isLeftOut
+    ? { ...view.vectors, queries: unpack(view.vectors.queries), keys: unpack(view.vectors.keys) } : null;
+  return {
+    ...view, headCount, rows, columns, vectors, hasProduct: view.vectors !== null,
+    decimals: Math.min(scores.decimals, 3),
+    weight: (head, row, column) => weights.at(indexOf(head, row, column)),
+    score: (head, row, column) => scores.at(indexOf(head, row, column)),
+    isVisible(row, column) {
+      const bit = row * columns + column;
+      return Boolean(mask[bit >> 3] & (128 >> (bit & 7)));
+    },
+  };
+});
+const withRole = (role) => views.filter((view) => view.role === role).sort((a, b) => a.layer - b.layer);
+const outputTokens = data.tokens.map((token) => token.token);
+/* The tokens of rows and columns. */
+const labels = {
+  encoder: [data.source_tokens, data.source_tokens],
+  decoder: [data.decoder_input, data.decoder_input],
+  cross: [outputTokens, data.source_tokens],
+};
+
+/* ---- the selected head and pair ---- */
+
+const state = { role: "cross", layer: 0, head: 0, row: 0, column: 0, step: 1 };
+
+function selectedView() {
+  return withRole(state.role)[state.layer];
+}
+
+function largestColumn(view, head, row) {
+  let largest = 0;
+  for (let column = 1; column < view.columns; column += 1) {
+    if (view.weight(head, row, column) > view.weight(head, row, largest)) largest = column;
+  }
+  return largest;
+}
+
+function select(change) {
+  const before = { ...state };
+  Object.assign(state, change);
+  const layers = withRole(state.role);
+  if (!layers.length) return;
+  state.layer = Math.min(state.layer, layers.length - 1);
+  const view = selectedView();
+  state.head = Math.min(state.head, view.headCount - 1);
+  state.row = clamp(state.row, 0, view.rows - 1);
+  if (state.role !== before.role && !("column" in change)) state.column = largestColumn(view, state.head, state.row);
+  state.column = clamp(state.column, 0, view.columns - 1);
+  const isNewHead = ["role", "layer", "head"].some((name) => state[name] !== before[name]);
+  drawSelection(isNewHead, state.role !== before.role);
+}
+
+function drawSelection(isNewHead, isNewRole) {
+  if (isNewRole) drawRoles();
+  if (isNewHead) drawGrid();
+  drawLargeMap();
+  if (isNewHead) drawHeadTable();
+  drawArithmetic(isNewHead);
+}

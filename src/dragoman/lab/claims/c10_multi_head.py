@@ -1,0 +1,171 @@
+"""C10: one head cannot attend to two things at once; several heads can.
+
+"q · k cannot focus two things, e.g. get verb and noun in one time"             [NLU] [CS182]
+
+One softmax can divide its weight between two keys, but its output is then the mean of two values.
+So the question is whether that mean still separates the two.
+"""
+
+from __future__ import annotations
+
+import random
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
+from dragoman.lab.style import BLUE, GREEN, ORANGE, label_axes, percent_axis, plot_seeds
+from dragoman.lab.task import ToyTask, pair_rule_task
+from dragoman.lab.training import (
+    TrainingSetup,
+    accuracies,
+    build_encoder_only,
+    run_trial,
+    steps_until_learned,
+)
+from dragoman.lab.uncertainty import confidence_interval, derive_seeds, difference_interval
+from dragoman.model.record import record
+
+_HEADS = (1, 2, 4)
+_LENGTH = 12
+_KINDS = 6
+_OFFSETS = (-1, 1)
+_MODEL = {"width": 32, "encoder_layers": 1, "feed_forward_width": 64}
+_TASKS = {"positions": "separated by position", "kinds": "separated by kind"}
+_SHOWN_QUERY = 5
+"""The position whose attention weights are shown."""
+
+
+def noun_and_verb_task(kinds: int, length: int, seed: int = 0) -> ToyTask:
+    """One noun and one verb stand anywhere among fillers; each position outputs their rule."""
+    rules_rng = random.Random(f"rules {seed}")  # noqa: S311
+    rules = [[rules_rng.randrange(kinds) for _ in range(kinds)] for _ in range(kinds)]
+
+    def draw(rng: random.Random, length: int) -> tuple[list[int], list[int]]:
+        noun, verb = rng.randrange(kinds), rng.randrange(kinds)
+        source = [2 * kinds] * length
+        noun_position, verb_position = rng.sample(range(length), 2)
+        source[noun_position], source[verb_position] = noun, kinds + verb
+        return source, [rules[noun][verb]] * length
+
+    return ToyTask(draw, 2 * kinds + 1, length, length)
+
+
+class MultiHead(Experiment):
+    """One layer and one width, divided among one, two or four heads."""
+
+    title = "Why attention has several heads"
+    lectures = ("NLU", "CS182")
+    durations = (35, 826)
+    claim = (
+        "One head cannot attend to two things at once, such as a noun and a verb; several heads "
+        "can, because each has its own queries, keys and values."
+    )
+    method = (
+        "A single encoder layer must attend to two positions at once and output what a table of "
+        "rules gives for the two symbols. The two are separated either by position (one before, "
+        f"one after; any of {_KINDS} symbols at each) or by kind (one of {_KINDS} nouns and one of "
+        f"{_KINDS} verbs, anywhere among fillers), as in the lecture's example. The width is "
+        "constant: with more heads, each is smaller."
+    )
+    criterion = (
+        "Supported if, in both tasks, models with two heads have more new examples correct than "
+        "models with one (95 % interval of the difference, paired by seed, above zero); partly "
+        "supported if in one of them, or if one head learns the task too but needs significantly "
+        "more steps (a model that never learns counts as all steps)."
+    )
+
+    def measure(self, size: Size, seed: int) -> Numbers:
+        """Train, and record the attention weights of one model per number of heads."""
+        is_quick = size == "quick"
+        heads = _HEADS[:2] if is_quick else _HEADS
+        steps = {"positions": 450, "kinds": 250} if is_quick else dict.fromkeys(_TASKS, 1500)
+        tasks = {
+            "positions": pair_rule_task(_KINDS, _LENGTH, _OFFSETS),
+            "kinds": noun_and_verb_task(_KINDS, _LENGTH),
+        }
+        seeds = derive_seeds(seed, 3 if is_quick else 5)
+        numbers: Numbers = {"heads": list(heads), "steps": steps, "maps": {}}
+        for name, task in tasks.items():
+            numbers[name] = {}
+            setup = TrainingSetup(steps[name], batch_size=32, learning_rate=5e-3)
+            for count in heads:
+                trials = []
+                for model_seed in seeds:
+                    model = build_encoder_only(task, model_seed, **_MODEL, heads=count)
+                    trials.append(run_trial(model, task, setup, model_seed))
+                    if name == "positions" and model_seed == seeds[0]:
+                        numbers["maps"][str(count)] = _mean_weights(model, task, seed)
+                numbers[name][str(count)] = trials
+        return numbers
+
+    def judge(self, numbers: Numbers) -> Judgment:
+        """Compare two heads with one, paired by seed."""
+        sentences, is_better, is_faster = [], [], []
+        for name, label in _TASKS.items():
+            one, two = (accuracies(numbers[name][count]) for count in ("1", "2"))
+            gain = difference_interval(one, two)
+            is_better.append(gain.low > 0)
+            steps = [
+                steps_until_learned(numbers[name][count], numbers["steps"][name])
+                for count in ("1", "2")
+            ]
+            change = difference_interval(*steps)
+            is_faster.append(change.high < 0)
+            sentences.append(
+                f"{label}, after {numbers['steps'][name]} steps: "
+                f"{confidence_interval(one).mean:.0%} with one head, "
+                f"{confidence_interval(two).mean:.0%} with two (a gain of {100 * gain.mean:.0f} "
+                f"points, from {100 * gain.low:.0f} to {100 * gain.high:.0f}), learned after "
+                f"{confidence_interval(steps[0]).mean:.0f} and "
+                f"{confidence_interval(steps[1]).mean:.0f} steps "
+                f"({change.mean:+.0f}, from {change.low:+.0f} to {change.high:+.0f})"
+            )
+        verdict = grade(
+            is_supported=all(is_better), is_partly_supported=any(is_better) or any(is_faster)
+        )
+        return Judgment(verdict, f"Correct examples, {'; '.join(sentences)}.")
+
+    def draw(self, numbers: Numbers, figure: Figure) -> None:
+        """Accuracy by number of heads, and attention weights."""
+        left, middle, right = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
+        for (name, label), color, shift in zip(
+            _TASKS.items(), (BLUE, ORANGE), (-0.15, 0.15), strict=True
+        ):
+            for index, count in enumerate(numbers["heads"]):
+                values = accuracies(numbers[name][str(count)])
+                plot_seeds(left, index + shift, values, color)
+            left.plot([], [], "D", color=color, label=label)
+        left.set_xticks(range(len(numbers["heads"])), [str(count) for count in numbers["heads"]])
+        left.set_xlim(-0.5, len(numbers["heads"]) - 0.3)
+        left.set_ylim(-0.05, 1.05)
+        percent_axis(left)
+        left.legend(frameon=False, loc="lower right")
+        label_axes(left, "Accuracy of one layer", "heads", "correct examples")
+        _draw_weights(middle, numbers["maps"]["1"], "Weights, one head")
+        _draw_weights(right, numbers["maps"]["2"], "Weights, two heads")
+
+
+def _draw_weights(axes: Axes, weights: list[list[float]], title: str) -> None:
+    """The weights of each head at one query position, side by side."""
+    offsets = torch.arange(len(weights[0])) - _SHOWN_QUERY
+    width = 0.8 / len(weights)
+    for head, (row, color) in enumerate(zip(weights, (GREEN, ORANGE), strict=False)):
+        axes.bar(offsets + (head - (len(weights) - 1) / 2) * width, row, width, color=color)
+    for offset in _OFFSETS:
+        axes.annotate("▾", (offset, 1.0), ha="center")
+    axes.set_ylim(0, 1.1)
+    axes.set_xlim(-4.5, 4.5)
+    axes.set_xticks(range(-4, 5, 2))
+    label_axes(axes, title, "key offset (▾ needed)", "weight")
+
+
+@torch.no_grad()
+def _mean_weights(model: torch.nn.Module, task: ToyTask, seed: int) -> list[list[float]]:
+    """The weights of every head at one query position, averaged over new examples."""
+    examples = task.examples(100, random.Random(f"look {seed}"))  # noqa: S311
+    with record(model) as maps:
+        model(examples.source, examples.is_real, examples.target)
+    weights: list[list[float]] = maps[0].weights.mean(dim=0)[:, _SHOWN_QUERY].tolist()
+    return weights

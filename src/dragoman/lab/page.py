@@ -1,0 +1,139 @@
+"""The pages of the gallery: Markdown for GitHub and one self-contained HTML file."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+
+from dragoman.lab.experiment import Verdict
+from dragoman.lab.finding import Finding
+from dragoman.lab.lectures import LECTURES, cite
+
+_HEADING = "Claims of the lectures, tested"
+_INTRODUCTION = (
+    "Each claim is one file in `src/dragoman/lab/claims/`. A test shows with made-up "
+    "numbers that its criterion can fail. A quick run is short and uses few seeds, so its "
+    "verdict may be due to chance. The time is what this run took on one core; a claim reuses "
+    "translation models that another claim has trained."
+)
+_SYMBOLS: Mapping[Verdict, str] = {
+    "supported": "●",
+    "partly supported": "◐",
+    "not supported": "○",
+    "inconclusive": "?",
+}
+
+
+def markdown_page(findings: Sequence[Finding]) -> str:
+    """A table of verdicts, then one section per claim."""
+    lines = [f"# {_HEADING}", "", _INTRODUCTION, "", "Lectures:", ""]
+    lines += [f"- [{short_form}] {title}" for short_form, title in LECTURES.items()]
+    lines += ["", "| claim | verdict | command | seconds |", "|---|---|---|---|"]
+    for finding in findings:
+        link = f"[{finding.number} {finding.title}](#{_anchor(finding)})"
+        verdict = f"{_SYMBOLS[finding.verdict]} {finding.verdict}"
+        lines.append(f"| {link} | {verdict} | `{finding.command}` | {finding.seconds:.0f} |")
+    for finding in findings:
+        lines += ["", *_markdown_section(finding)]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_section(finding: Finding) -> Iterator[str]:
+    yield f"## {finding.number} {finding.title}"
+    yield ""
+    yield f"*{finding.claim}* {cite(finding.lectures)}"
+    yield ""
+    yield f"**{_SYMBOLS[finding.verdict]} {finding.verdict}.** {finding.explanation}"
+    yield ""
+    yield f"![{finding.title}]({finding.stem}.svg)"
+    yield ""
+    yield f"*Method.* {finding.method}"
+    yield ""
+    yield f"*Criterion.* {finding.criterion}"
+
+
+def _anchor(finding: Finding) -> str:
+    """The anchor that GitHub makes from the heading."""
+    heading = f"{finding.number} {finding.title}".lower()
+    kept = (character for character in heading if character.isalnum() or character in " -_")
+    return "".join(kept).replace(" ", "-")
+
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2330; --soft: #5b6472; --paper: #ffffff;
+  --panel: #f4f6f9; --line: #d9dee6; --link: #0b5fa5;
+  --supported: #0a7d55; --partly: #9a6700; --not: #b3261e; --inconclusive: #5b6472; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #a3adbb; --paper: #14181f;
+  --panel: #1d232d; --line: #333c49; --link: #7cc0ff;
+  --supported: #4fcf9f; --partly: #e5b454; --not: #ff8a80; --inconclusive: #a3adbb; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 52rem; background: var(--paper);
+  color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; overflow-wrap: break-word; }
+h1 { line-height: 1.2; } h2 { line-height: 1.25; margin: 0 0 .5rem; font-size: 1.25rem; }
+a { color: var(--link); }
+ol, ul { padding-left: 1.2rem; }
+ul.claims { list-style: none; padding: 0; border-top: 1px solid var(--line); }
+ul.claims li { display: flex; flex-wrap: wrap; gap: .1rem .8rem; padding: .35rem 0;
+  border-bottom: 1px solid var(--line); }
+ul.claims a { flex: 1 1 16rem; }
+section { margin-top: 2rem; padding: 1.2rem; background: var(--panel); border-radius: .6rem; }
+.verdict { font-weight: 650; white-space: nowrap; }
+.supported { color: var(--supported); } .partly-supported { color: var(--partly); }
+.not-supported { color: var(--not); } .inconclusive { color: var(--inconclusive); }
+.soft { color: var(--soft); font-size: .9rem; }
+img { display: block; width: 100%; height: auto; margin: 1rem 0; padding: .6rem;
+  background: #ffffff; border-radius: .4rem; }
+summary { cursor: pointer; } code { font-size: .9em; }
+"""
+
+
+def html_page(findings: Sequence[Finding], figures: Mapping[str, bytes]) -> str:
+    """One file without external resources; `figures` are SVG files by the number of the claim."""
+    introduction = re.sub("`(.+?)`", r"<code>\1</code>", escape(_INTRODUCTION))
+    parts = [
+        "<!doctype html>",
+        '<html lang="en">',
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{_HEADING}</title>",
+        f"<style>{_STYLE}</style>",
+        f"<h1>{_HEADING}</h1>",
+        f"<p>{introduction}</p>",
+        '<ul class="claims">',
+        *(_html_row(finding) for finding in findings),
+        "</ul>",
+        *(_html_section(finding, figures[finding.number]) for finding in findings),
+        "<section><h2>Lectures</h2><ul>",
+        *(f"<li>[{short}] {escape(title)}</li>" for short, title in LECTURES.items()),
+        "</ul></section>",
+        "</html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _html_row(finding: Finding) -> str:
+    name = escape(f"{finding.number} {finding.title}")
+    return f'<li><a href="#{finding.stem}">{name}</a>{_html_verdict(finding)}</li>'
+
+
+def _html_verdict(finding: Finding) -> str:
+    style = finding.verdict.replace(" ", "-")
+    return f'<span class="verdict {style}">{_SYMBOLS[finding.verdict]} {finding.verdict}</span>'
+
+
+def _html_section(finding: Finding, figure: bytes) -> str:
+    # As an image, because the element ids of several inline SVG files would collide.
+    source = f"data:image/svg+xml;base64,{b64encode(figure).decode()}"
+    return f"""<section id="{finding.stem}">
+<h2>{escape(f"{finding.number} {finding.title}")}</h2>
+<p><em>{escape(finding.claim)}</em> <span class="soft">{escape(cite(finding.lectures))}</span></p>
+<p>{_html_verdict(finding)}. {escape(finding.explanation)}</p>
+<img src="{source}" alt="{escape(finding.title)}">
+<details><summary>Method and criterion</summary>
+<p>{escape(finding.method)}</p>
+<p>{escape(finding.criterion)}</p>
+</details>
+<p class="soft"><code>{escape(finding.command)}</code>, {finding.seconds:.0f} s on one core</p>
+</section>"""

@@ -1,0 +1,398 @@
+"""The settings of a recipe.
+
+A recipe is a frozen tree of sections, one section per stage. A setting exists only if some code
+reads it; a value that follows from other settings is not a setting. The defaults are the base model
+of Vaswani et al. (2017).
+
+`files.py` reads and writes recipes as YAML.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from dragoman.errors import Mistake, RecipeError
+from dragoman.recipe.fitting import mistakes_in_fit
+from dragoman.recipe.parts import Choice, known
+from dragoman.storage.files import write_text
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(gt=0)]
+Amount = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+_LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*")
+
+
+def is_language_code(text: str) -> bool:
+    """Recognize codes such as en, yue, pt-BR and zh_Hant."""
+    return _LANGUAGE_CODE.fullmatch(text) is not None
+
+
+def _check_language(code: str) -> str:
+    if code and not is_language_code(code):
+        message = "found {code}, expected a language code such as en or pt-BR"
+        raise PydanticCustomError("language", message, {"code": repr(code)})
+    return code
+
+
+LanguageCode = Annotated[str, AfterValidator(_check_language)]
+
+DEFAULT_FILTERS = tuple(
+    Choice(name=name)
+    for name in (
+        "unicode",
+        "length",
+        "ratio",
+        "copies",
+        "script",
+        "language",
+        "placeholders",
+        "repetition",
+    )
+)
+
+
+class Section(BaseModel):
+    """A frozen group of settings that rejects unknown names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class LanguagesRecipe(Section):
+    """The language pair."""
+
+    source: LanguageCode = Field("", description="Source language code, for example en")
+    target: LanguageCode = Field("", description="Target language code, for example de")
+
+
+class CorpusFiles(Section):
+    """One corpus: a file that contains both sides, or two files aligned line by line."""
+
+    files: tuple[str, ...] = Field(description="One file or two; * matches any text")
+    format: Annotated[Choice, known("corpus.readers", "auto")] = Field(
+        Choice(name="auto"), description="File format (auto = by file extension)"
+    )
+    weight: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="Sampling weight (2 = seen twice as often)"
+    )
+
+
+Filters = tuple[Annotated[Choice, known("corpus.filters")], ...]
+
+
+class CorpusRecipe(Section):
+    """The text and how it is cleaned."""
+
+    train: tuple[CorpusFiles, ...] = Field((), description="Training corpora")
+    validation: tuple[CorpusFiles, ...] = Field(
+        (), description="Validation corpora (empty = held out from train)"
+    )
+    test: tuple[CorpusFiles, ...] = Field(
+        (), description="Test corpora (empty = held out from train)"
+    )
+    held_out: Annotated[int, Field(ge=0)] = Field(
+        1000, description="Approximate number of pairs held out for each set that is not given"
+    )
+    filters: Filters = Field(
+        DEFAULT_FILTERS, description="Cleaning filters, applied in the order of the list; available"
+    )
+    duplicates: Literal["keep", "exact", "near"] = Field(
+        "exact", description="Removal of duplicates (near also removes exact ones)"
+    )
+    span_augmentation: Share = Field(
+        0.5, description="Share of the training pairs with placeholders or tags that get tokens"
+    )
+    synthetic_spans: Share = Field(0.05, description="Share of the other pairs that get tokens")
+    glossary: str = Field("", description="Terms: a TSV or CSV file, relative to the recipe")
+    glossary_augmentation: Share = Field(
+        0.5, description="Share of the training pairs with terms that get their translations"
+    )
+    max_tokens: Count = Field(256, description="Maximum tokens per side; longer pairs are left out")
+    folder: str = Field("prepared", description="Output folder, relative to the recipe")
+
+
+class TokenizerRecipe(Section):
+    """How text becomes tokens."""
+
+    kind: Literal["sentencepiece", "words", "characters", "bytes", "marian"] = Field(
+        "sentencepiece", description="Tokenizer (sentencepiece = byte-pair encoding)"
+    )
+    vocabulary_size: Count = Field(
+        37000, description="Vocabulary size (of each language, if not shared)"
+    )
+    shared: bool = Field(True, description="One vocabulary for source and target")
+    sample: Count = Field(10_000_000, description="Maximum sentences to learn the vocabulary from")
+    init_from: str = Field("", description="Run whose tokenizer is reused")
+
+
+class RecurrentRecipe(Section):
+    """Settings of the recurrent baseline only."""
+
+    cell: Literal["lstm", "gru"] = Field("lstm", description="Recurrent cell")
+    bidirectional: bool = Field(
+        True, description="The first encoder layer reads in both directions"
+    )
+    attention: bool = Field(
+        True, description="Attend to all source positions (false = only the final encoder state)"
+    )
+
+
+class ConvolutionalRecipe(Section):
+    """Settings of the convolutional baseline only."""
+
+    kernel_size: Count = Field(3, description="Kernel size, in tokens")
+
+
+class ModelRecipe(Section):
+    """The network."""
+
+    architecture: Literal["transformer", "recurrent", "convolutional"] = Field(
+        "transformer", description="Network architecture"
+    )
+    width: Count = Field(512, description="Model dimension (d_model)")
+    encoder_layers: Count = Field(6, description="Number of encoder layers")
+    decoder_layers: Count = Field(6, description="Number of decoder layers")
+    head_kind: Annotated[Choice, known("model.head_kind")] = Field(
+        Choice(name="standard"), description="How queries, keys and values are split into heads"
+    )
+    heads: Count = Field(8, description="Number of attention heads")
+    similarity: Annotated[Choice, known("model.similarity")] = Field(
+        Choice(name="scaled_dot"), description="Similarity of query and key"
+    )
+    attention_kind: Annotated[Choice, known("model.attention_kind")] = Field(
+        Choice(name="soft"), description="How similarities are converted to attention weights"
+    )
+    position: Annotated[Choice, known("model.position")] = Field(
+        Choice(name="sinusoidal"), description="Positional encoding"
+    )
+    position_entry: Literal["added", "concatenated", "projected"] = Field(
+        "added",
+        description="How position vectors enter: added to the input, concatenated with it, or "
+        "projected (added to queries, keys and values)",
+    )
+    position_features: Count = Field(
+        64, description="Size of the position vector, a part of the width (concatenated only)"
+    )
+    position_depth: Literal["bottom", "every_layer"] = Field(
+        "bottom", description="Layers at which position vectors enter"
+    )
+    norm: Literal["post", "pre"] = Field(
+        "post", description="LayerNorm after (post) or before (pre) each sublayer"
+    )
+    feed_forward: Literal["relu", "gelu", "swish", "swiglu", "none"] = Field(
+        "relu", description="Feed-forward activation (none = no feed-forward layer)"
+    )
+    feed_forward_width: Count = Field(2048, description="Feed-forward dimension (ffn_dim)")
+    cross_attention: Literal["last_layer", "same_layer"] = Field(
+        "last_layer", description="Encoder layer that the decoder attends to"
+    )
+    tied_embeddings: Literal["all", "output", "none"] = Field(
+        "all",
+        description="Shared weights: all (embeddings and output), output (target embedding and "
+        "output), none",
+    )
+    output_bias: bool = Field(False, description="Add a bias to the output logits")
+    dropout: Rate = Field(0.1, description="Dropout rate after embeddings and sublayers")
+    attention_dropout: Rate = Field(0.0, description="Dropout rate on attention weights")
+    feed_forward_dropout: Rate = Field(
+        0.0, description="Dropout rate inside the feed-forward layer"
+    )
+    recurrent: RecurrentRecipe = Field(
+        RecurrentRecipe(), description="Only for architecture: recurrent"
+    )
+    convolutional: ConvolutionalRecipe = Field(
+        ConvolutionalRecipe(), description="Only for architecture: convolutional"
+    )
+
+
+class TrainingRecipe(Section):
+    """How the network is trained."""
+
+    folder: str = Field("run", description="Run folder, relative to the recipe")
+    init_from: str = Field("", description="Run whose weights are the starting point")
+    steps: Count = Field(100_000, description="Maximum number of updates")
+    minutes: Amount = Field(0.0, description="Maximum training time in minutes (0 = unlimited)")
+    tokens_per_update: Count = Field(
+        25_000, description="Tokens per update on each side (source, target), padding included"
+    )
+    micro_batch: Literal["auto"] | Count = Field(
+        "auto", description="Tokens per forward pass (auto = as many as fit in memory)"
+    )
+    temperature: Annotated[float, Field(ge=1)] = Field(
+        1.0, description="Sampling temperature over corpora (above 1 = more from small corpora)"
+    )
+    optimizer: Literal["adam", "muon"] = Field("adam", description="Optimizer")
+    learning_rate: Amount = Field(7e-4, description="Peak learning rate, after warm-up")
+    warmup_steps: Count = Field(4000, description="Warm-up updates")
+    schedule: Literal["inverse_sqrt", "linear"] = Field(
+        "inverse_sqrt",
+        description="Learning rate decay after warm-up (linear reaches 0 at the last step)",
+    )
+    weight_decay: Amount = Field(0.0, description="Decoupled weight decay of matrices")
+    max_grad_norm: Amount = Field(1.0, description="Maximum gradient norm (0 = no clipping)")
+    label_smoothing: Rate = Field(0.1, description="Label smoothing factor (0 = off)")
+    r_drop: Amount = Field(0.0, description="R-Drop weight (0 = off)")
+    bpe_dropout: Rate = Field(0.0, description="BPE-dropout rate (0 = off)")
+    ema_decay: Rate = Field(0.0, description="Decay of the weights' moving average (0 = off)")
+    average_checkpoints: Count = Field(
+        5, description="Number of last checkpoints to average (1 = use the best one)"
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="Precision of matrix products"
+    )
+    threads: Literal["auto"] | Count = Field(
+        "auto", description="CPU threads per process (auto = chosen by PyTorch)"
+    )
+    compile: Literal["auto"] | bool = Field(
+        "auto", description="Compile the layers: auto (only on a GPU), true, false"
+    )
+    parallel: Literal["ddp", "fsdp"] = Field(
+        "ddp", description="Data parallelism (fsdp = shard weights and optimizer)"
+    )
+    activation_checkpointing: bool = Field(
+        False, description="Recompute activations in the backward pass to save memory"
+    )
+    validate_every: Count = Field(2000, description="Updates between validations")
+    validation_pairs: Count = Field(1000, description="Maximum pairs per validation")
+    best_metric: Literal["bleu", "loss"] = Field(
+        "bleu", description="Metric that selects the best checkpoint"
+    )
+    patience: Annotated[int, Field(ge=0)] = Field(
+        0, description="Validations without improvement before stopping (0 = never stop)"
+    )
+    min_delta: Amount = Field(0.0, description="Smallest change that counts as improvement")
+    save_every: Count = Field(1500, description="Updates between checkpoints")
+    keep_checkpoints: Count = Field(
+        5, description="Newest checkpoints to keep, besides the best one"
+    )
+    log_every: Count = Field(50, description="Updates between journal entries")
+    tensorboard: bool = Field(False, description="Also write TensorBoard files")
+
+
+class DecodingRecipe(Section):
+    """How a translation is searched for; the default for every use of the model."""
+
+    search: Literal["beam", "greedy", "sample"] = Field("beam", description="Search algorithm")
+    beam_size: Count = Field(5, description="Beam size")
+    num_hypotheses: Count = Field(1, description="Translations returned per sentence")
+    length_normalization: Literal["power", "gnmt"] = Field(
+        "power", description="Length normalization (power = length^penalty, gnmt = as in GNMT)"
+    )
+    length_penalty: Amount = Field(1.0, description="Exponent of length normalization (0 = off)")
+    patience: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="Beam patience: finish after beam_size × patience hypotheses"
+    )
+    temperature: Annotated[float, Field(gt=0)] = Field(1.0, description="Sampling temperature")
+    top_k: Annotated[int, Field(ge=0)] = Field(
+        0, description="Sample from the k most likely tokens (0 = all)"
+    )
+    top_p: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="Sample from the most likely tokens up to this total probability (1 = all)"
+    )
+    min_length: Annotated[int, Field(ge=0)] = Field(0, description="Minimum target tokens")
+    max_extra_tokens: Annotated[int, Field(ge=0)] = Field(
+        50,
+        description="Maximum target tokens beyond the source tokens (rounded up to 64, 128, ...)",
+    )
+    no_repeat_ngram_size: Annotated[int, Field(ge=0)] = Field(
+        0, description="Never repeat an n-gram of this size (0 = off)"
+    )
+    repetition_penalty: Annotated[float, Field(ge=1)] = Field(
+        1.0, description="Penalty on tokens already produced (1 = off)"
+    )
+    max_source_tokens: Count = Field(
+        128, description="Maximum source tokens; longer text is split into sentences"
+    )
+    retry: bool = Field(
+        True, description="Translate degenerate output again, with repetition limits"
+    )
+    reproducible: bool = Field(
+        False, description="One sentence per batch, so that results do not depend on the batch"
+    )
+
+
+class Recipe(Section):
+    """All settings that determine the result."""
+
+    languages: LanguagesRecipe = LanguagesRecipe()
+    corpus: CorpusRecipe = CorpusRecipe()
+    tokenizer: TokenizerRecipe = TokenizerRecipe()
+    model: ModelRecipe = ModelRecipe()
+    training: TrainingRecipe = TrainingRecipe()
+    decoding: DecodingRecipe = DecodingRecipe()
+    seed: Annotated[int, Field(ge=0, lt=2**64)] = Field(1, description="Random seed")
+
+    def save(self, path: str | Path) -> None:
+        """Write the complete recipe as YAML, with a comment on every setting."""
+        # files.py imports this module.
+        from dragoman.recipe.files import dump_recipe  # noqa: PLC0415
+
+        write_text(Path(path), dump_recipe(self))
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Recipe:
+        mistakes = [*contradictions(self.model), *mistakes_in_fit(self.model)]
+        if self.model.tied_embeddings == "all" and not self.tokenizer.shared:
+            mistakes.append(
+                Mistake(
+                    "model.tied_embeddings",
+                    "all shares source and target embeddings, which needs tokenizer.shared: true; "
+                    "choose output or none for two vocabularies",
+                )
+            )
+        if self.training.bpe_dropout and self.tokenizer.kind != "sentencepiece":
+            mistakes.append(
+                Mistake(
+                    "training.bpe_dropout",
+                    f"tokenizer.kind: {self.tokenizer.kind} has no merges to drop; set it to 0, or "
+                    "choose tokenizer.kind: sentencepiece",
+                )
+            )
+        if mistakes:
+            raise RecipeError(mistakes)  # Not a ValueError, so pydantic does not wrap it.
+        return self
+
+
+def contradictions(model: ModelRecipe) -> list[Mistake]:
+    """Find model settings that are valid alone but impossible together.
+
+    Constraints of parts are checked in `fitting.py`, and by the parts in `model/resolve.py`.
+    """
+    if model.architecture != "transformer":
+        return _contradictions_of_baselines(model)
+    mistakes = []
+    if model.cross_attention == "same_layer" and model.encoder_layers != model.decoder_layers:
+        mistakes.append(
+            Mistake(
+                "model.cross_attention",
+                f"same_layer needs as many encoder layers ({model.encoder_layers}) as decoder "
+                f"layers ({model.decoder_layers}); make them equal, or choose last_layer",
+            )
+        )
+    if model.position_entry == "concatenated" and model.position_features >= model.width:
+        mistakes.append(
+            Mistake(
+                "model.position_features",
+                f"found {model.position_features}, expected less than model.width "
+                f"({model.width}): the rest is left for the token",
+            )
+        )
+    return mistakes
+
+
+def _contradictions_of_baselines(model: ModelRecipe) -> list[Mistake]:
+    """Check the recurrent and convolutional baselines, which have few settings of their own."""
+    is_halved = model.architecture == "recurrent" and model.recurrent.bidirectional
+    if is_halved and model.width % 2:
+        what = (
+            f"found {model.width}, expected an even number: half of it reads forwards, half "
+            "backwards; or set model.recurrent.bidirectional: false"
+        )
+        return [Mistake("model.width", what)]
+    return []

@@ -1,0 +1,159 @@
+"""Write files so that they are complete or do not exist.
+
+Every durable file is written here: write to a temporary name in the same folder, flush it to disk,
+rename it, flush the folder. A crash at any moment leaves the old state or the new state, and at
+most a temporary file that nobody reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shlex
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from dragoman.errors import ArtifactError
+
+_BLOCK = 1 << 20
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Give a temporary path to write to; then rename it to `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(path)
+    try:
+        yield temporary
+        _share(temporary)
+        _flush(temporary)
+        temporary.replace(path)
+        _flush(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path, temporary: Path | None = None) -> Iterator[Path]:
+    """Give a temporary folder to fill; then rename it to `path`.
+
+    If two processes do the same work, the result of the first is kept. Processes that fill one
+    folder together pass the temporary folder, which may already contain files of the others.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary or _temporary(path)
+    temporary.mkdir(exist_ok=True)
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            if file.is_file():
+                _share(file)
+            _flush(file)
+        _flush(temporary)
+        try:
+            temporary.rename(path)
+        except OSError:
+            if not path.exists():
+                raise
+        _flush(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text as UTF-8, with its newlines unchanged."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(text.encode())
+
+
+def link_or_copy(source: Path, path: Path) -> None:
+    """Put a finished file at a second path: a hard link if the file system allows it, or a copy."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as temporary:
+        try:
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+
+
+def remove_partials(folder: Path) -> None:
+    """Remove the temporary files that a crash has left. No other process may write there now."""
+    refuse_outside_links(folder)
+    for parent, _, names in os.walk(folder, followlinks=False):
+        for name in names:
+            if name.startswith(".") and name.endswith(".tmp"):
+                Path(parent, name).unlink(missing_ok=True)
+
+
+def refuse_outside_links(folder: Path) -> None:
+    """Raise an error if a symbolic link in the folder leads outside of it.
+
+    Writing through such a link would change files that are not ours. The folder itself may be a
+    link: its owner chose that.
+    """
+    root = folder.resolve()
+    for parent, folders, files in os.walk(folder, followlinks=False):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            if path.is_symlink() and not path.resolve().is_relative_to(root):
+                raise ArtifactError(
+                    f"{str(path)!r} is a symbolic link that leads out of {str(folder)!r}, where "
+                    f"Dragoman would write; remove it: rm {shlex.quote(str(path))}"
+                )
+
+
+def sha256(path: Path) -> str:
+    """Hash a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def verify_hashes(folder: Path, hashes: Mapping[str, str]) -> Iterator[str]:
+    """Report the files of a folder that are missing or have another hash."""
+    for name, digest in hashes.items():
+        file = folder / name
+        if not file.is_file():
+            yield f"{name} is missing"
+        elif sha256(file) != digest:
+            yield f"{name} is not what was written"
+
+
+def _temporary(path: Path) -> Path:
+    # Process id and a random part: a process on another machine may write the same file.
+    return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+
+
+def _share(path: Path) -> None:
+    """Give a private file the permissions of any new file; safetensors writes private files."""
+    status = path.stat()
+    is_private = not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    if is_private and status.st_nlink == 1:  # A hard link keeps the permissions of its source.
+        path.chmod(_default_mode(path))
+
+
+def _default_mode(path: Path) -> int:
+    """Give the permissions of a new file in the folder of `path`, by creating one.
+
+    They depend on the umask, which cannot be read without changing it for all threads.
+    """
+    probe = _temporary(path)
+    descriptor = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    try:
+        return stat.S_IMODE(os.fstat(descriptor).st_mode)
+    finally:
+        os.close(descriptor)
+        probe.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Made documents: one module per format, which the contract test finds."""

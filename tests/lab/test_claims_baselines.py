@@ -1,0 +1,363 @@
+"""Criteria of the claims about translation models, and the training runs behind them."""
+
+import gzip
+import json
+
+import pytest
+
+from dragoman.corpus import demo
+from dragoman.errors import DataError
+from dragoman.lab import baselines, translation_runs
+from dragoman.lab.baselines import (
+    CONVOLUTIONAL,
+    LARGE,
+    NO_ATTENTION,
+    RECURRENT,
+    TRANSFORMER,
+    Budget,
+)
+from dragoman.lab.claims import (
+    c01_bottleneck,
+    c02_recency,
+    c16_baseline_table,
+    c17_data_size,
+    c18_subword_vocabulary,
+)
+from dragoman.lab.experiment import load_experiment
+from dragoman.lab.gallery import draw
+from dragoman.model.cost import measure
+from dragoman.recipe.files import load_recipe
+
+SUPPORTED, PARTLY, NOT = "supported", "partly supported", "not supported"
+
+
+def verdict(name, numbers):
+    return load_experiment(name).judge(json.loads(json.dumps(numbers))).verdict
+
+
+# C1
+
+
+def copied(without_attention, with_attention):
+    return {
+        "lengths": [4, 8, 12, 16],
+        "copying": {
+            NO_ATTENTION: [[0.95, 0.9, 0.9, end] for end in without_attention],
+            RECURRENT: [[1.0, 1.0, 1.0, end] for end in with_attention],
+            TRANSFORMER: [[1.0, 1.0, 1.0, 1.0]],
+        },
+    }
+
+
+def translated(short, long, p_value=0.001):
+    bins = [
+        {
+            "words": words,
+            NO_ATTENTION: score,
+            RECURRENT: 30.0,
+            TRANSFORMER: 32.0,
+            "p_value": p_value,
+        }
+        | {"margins": {NO_ATTENTION: 1.0, RECURRENT: 1.0, TRANSFORMER: 1.0}}
+        for words, score in ((8, short), (18, long))
+    ]
+    return {"translating": bins}
+
+
+FALLS, STAYS = copied([0.5, 0.52, 0.48], [0.97]), copied([0.9], [0.99])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (FALLS, SUPPORTED),
+        (STAYS, NOT),
+        (copied([0.5], [0.6]), NOT),  # Attention helps too little.
+        (copied([0.0, 0.95, 0.95], [1.0]), NOT),  # One seed of three is not enough.
+        (FALLS | translated(28.0, 15.0), SUPPORTED),
+        (FALLS | translated(15.0, 15.0), PARTLY),  # Equally bad on short sentences.
+        (FALLS | translated(28.0, 15.0, p_value=0.2), PARTLY),
+        (FALLS | translated(16.0, 15.0), PARTLY),  # Within the margin.
+        (FALLS | translated(0.0, 0.0), PARTLY),
+        (STAYS | translated(28.0, 15.0), PARTLY),
+        (STAYS | translated(28.0, 31.0), NOT),
+    ],
+)
+def test_bottleneck_criterion(numbers, expected):
+    assert verdict("C1", numbers) == expected
+
+
+# C2
+
+
+def remembered(first, middle, last, ratios, transformer=0.0):
+    row = [first] * 3 + [middle] * 6 + [last] * 3
+    flat = [0.9 - transformer] * 3 + [0.9] * 9
+    rows = {NO_ATTENTION: [row, row], TRANSFORMER: [flat, flat]}
+    return {
+        "orders": {
+            name: {"forwards": shares, "backwards": shares} for name, shares in rows.items()
+        },
+        "before": [[0.5] * 9 + [2.0] * 3],
+        "after": [[1.0] * 9 + [ratio] * 3 for ratio in ratios],
+    }
+
+
+SURE, UNSURE, NONE = (1.5, 1.5), (0.5, 2.5), (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (remembered(0.6, 0.7, 0.8, SURE), SUPPORTED),
+        (remembered(0.6, 0.7, 0.8, UNSURE), PARTLY),
+        (remembered(0.6, 0.7, 0.8, NONE), PARTLY),
+        (remembered(0.7, 0.7, 0.8, SURE), PARTLY),  # Only the last ones stand out.
+        (remembered(0.8, 0.7, 0.6, SURE), PARTLY),
+        (remembered(0.8, 0.8, 0.8, NONE), NOT),
+        (remembered(0.7, 0.6, 0.8, NONE, transformer=0.15), NOT),  # The Transformer drops as much.
+    ],
+)
+def test_recency_criterion(numbers, expected):
+    assert verdict("C2", numbers) == expected
+
+
+def test_replacing_any_symbol_moves_the_state():
+    """Before training, the movement is larger for later symbols."""
+    task = c02_recency.copy_task(10, c02_recency._LENGTH, c02_recency._LENGTH)
+    model = c02_recency.build(task, 1, **c02_recency._MODELS[NO_ATTENTION])
+    movements = c02_recency._state_movements(model, task, 1)
+    assert len(movements) == c02_recency._LENGTH
+    assert 0 < movements[0] < movements[-1]
+
+
+# C16
+
+
+def table(recurrent=30.0, convolutional=30.0, large=36.0, p_value=0.001, flops=1.0):
+    def row(bleu, cost, p_value):
+        scores = {"bleu": bleu, "low": bleu - 1, "high": bleu + 1, "p_value": p_value}
+        return scores | {"flops": cost, "parameters": 10, "curve": [(1, bleu / 2), (2, bleu)]}
+
+    return {
+        TRANSFORMER: row(33.0, flops, 1.0),
+        RECURRENT: row(recurrent, 1.0, p_value),
+        CONVOLUTIONAL: row(convolutional, 1.0, p_value),
+        LARGE: row(large, 3.0, p_value),
+    }
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (table(), SUPPORTED),
+        (table(flops=1.04), SUPPORTED),
+        (table(flops=1.2), PARTLY),  # Only the larger one wins.
+        (table(large=33.0), PARTLY),
+        (table(recurrent=35.0), PARTLY),
+        (table(p_value=0.3), NOT),
+        (table(recurrent=35.0, convolutional=35.0, large=20.0), NOT),
+    ],
+)
+def test_baseline_table_criterion(numbers, expected):
+    assert verdict("C16", numbers) == expected
+
+
+@pytest.mark.parametrize("name", ["C16", "C17"])
+def test_one_seed_and_short_training_are_inconclusive(name):
+    """Whatever the criterion says; the explanation keeps its answer."""
+    numbers = table() if name == "C16" else grown([8.0, 25.0], [4.0, 25.0])
+    judgment = load_experiment(name).conclude(numbers)
+    assert judgment.verdict == "inconclusive"
+    assert "The criterion alone would say: supported." in judgment.explanation
+
+
+# C17
+
+
+def grown(recurrent, convolutional, margin=1.0):
+    def rows(scores):
+        return [{"bleu": score, "low": score - margin, "high": score + margin} for score in scores]
+
+    models = {TRANSFORMER: rows([5.0, 30.0]), RECURRENT: rows(recurrent)}
+    return {"pairs": [1000, 16000], "models": models | {CONVOLUTIONAL: rows(convolutional)}}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (grown([8.0, 25.0], [4.0, 25.0]), SUPPORTED),
+        (
+            grown([4.0, 25.0], [4.0, 25.0]),
+            PARTLY,
+        ),  # The Transformer was ahead on the smallest text.
+        (grown([8.0, 25.0], [4.0, 30.0]), PARTLY),
+        (grown([8.0, 33.0], [4.0, 30.0]), NOT),
+        (grown([8.0, 25.0], [4.0, 25.0], margin=10.0), NOT),
+    ],
+)
+def test_data_size_criterion(numbers, expected):
+    assert verdict("C17", numbers) == expected
+
+
+# C18
+
+
+def tokenized(unknown=0.0, tokens=15.0, bleu=30.0, p_value=0.001):
+    def row(share, length, score):
+        counts = {"unknown": share, "pairs_with_unknown": share, "tokens": length}
+        return counts | {"bleu": score, "p_value": p_value}
+
+    return {
+        "words": row(0.05, 12.0, 25.0),
+        "sentencepiece": row(unknown, tokens, bleu),
+        "characters": row(0.0, 60.0, 20.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (tokenized(), SUPPORTED),
+        (tokenized(p_value=0.2), PARTLY),
+        (tokenized(bleu=22.0), PARTLY),
+        (tokenized(unknown=0.01), NOT),
+        (tokenized(tokens=50.0), NOT),
+    ],
+)
+def test_subword_vocabulary_criterion(numbers, expected):
+    assert verdict("C18", numbers) == expected
+
+
+def test_unknown_words_are_counted():
+    """A word counts once, no matter how many of its parts are unknown."""
+    text = translation_runs.ParallelText(
+        "small", (), (), (("one two", "drei zwei"), ("one", "zwölf"))
+    )
+    vocabulary = ["one", "zwei", "drei"]
+    words = c18_subword_vocabulary._count_tokens(text, *[_tokenizer("words", vocabulary)] * 2)
+    assert words["unknown"] == pytest.approx(2 / 6)
+    assert words["pairs_with_unknown"] == 1
+    assert words["tokens"] == pytest.approx(6 / 4)
+    characters = c18_subword_vocabulary._count_tokens(
+        text, *[_tokenizer("characters", vocabulary)] * 2
+    )
+    assert characters["unknown"] == pytest.approx(2 / 6)  # t of two, ö and l and f of zwölf
+    assert characters["tokens"] == pytest.approx((7 + 9 + 3 + 5) / 4)
+
+
+def _tokenizer(kind, texts):
+    from dragoman.tokenizer.folder import tokenizer_class
+
+    return tokenizer_class(kind).train(texts, 100, [])
+
+
+# Baselines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vocabulary", [2000, 4000])
+def test_baselines_have_equal_sizes_and_costs(vocabulary):
+    budget = Budget(updates=10, tokens=100, vocabulary=vocabulary, dropout=0.0)
+    costs = {
+        name: measure(load_recipe("tiny", budget.settings(name)), 16, 16)
+        for name in baselines.NETWORKS
+    }
+    transformer = costs[TRANSFORMER]
+    for name in (RECURRENT, CONVOLUTIONAL):
+        assert costs[name].parameters == pytest.approx(transformer.parameters, rel=0.1), name
+        assert transformer.flops <= c16_baseline_table._MAX_COST * costs[name].flops, name
+    assert costs[LARGE].parameters > 2 * transformer.parameters
+
+
+def test_the_quick_comparison_needs_no_files_and_the_full_one_names_them(monkeypatch, tmp_path):
+    assert len(baselines.comparison("quick").text(1).test) == 200
+    monkeypatch.setenv("DRAGOMAN_DATA", str(tmp_path))
+    with pytest.raises(DataError, match=r"DRAGOMAN_DATA.*multi30k/tok"):
+        baselines.comparison("full").text(1)
+
+
+def test_a_smaller_text_is_a_prefix_of_a_larger_one():
+    text = translation_runs.demo_text(50, 10, 1)
+    assert text.first_pairs(20).train == text.train[:20]
+    assert text.first_pairs(20).test == text.test
+    assert text.first_pairs(20).folder != text.folder
+    with pytest.raises(DataError, match="50"):
+        text.first_pairs(51)
+
+
+# End to end, with a minimal budget
+
+
+@pytest.fixture
+def captions(tmp_path, monkeypatch):
+    """Text of the demo's grammar instead of Multi30k, and a folder for the runs."""
+    folder = tmp_path / "data" / "multi30k" / "tok"
+    folder.mkdir(parents=True)
+    for part, stem in translation_runs._MULTI30K.items():
+        items = list(demo.items(1, 300 if part == "train" else 40, part))
+        for language, side in (("en", "source"), ("de", "target")):
+            lines = "".join(f"{getattr(item, side)}\n" for item in items)
+            path = folder / f"{stem}.lc.norm.tok.{language}.gz"
+            path.write_bytes(gzip.compress(lines.encode()))
+    monkeypatch.setenv("DRAGOMAN_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("DRAGOMAN_LAB", str(tmp_path / "runs"))
+
+
+# Daft leaves the pipes of its processes to the garbage collector.
+DAFT = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+MINIMAL = Budget(updates=2, tokens=256, vocabulary=400, dropout=0.1, beam_size=2, validations=1)
+
+
+def small_comparison(_):
+    return baselines.Comparison(lambda _: translation_runs.multi30k(), MINIMAL)
+
+
+@DAFT
+@pytest.mark.usefixtures("captions")
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("C16", "C1"), marks=pytest.mark.slow),
+        pytest.param(("C16", "C1", "C17", "C18"), marks=pytest.mark.long),
+    ],
+)
+def test_the_full_size_runs_from_files_to_a_figure_and_reuses_runs(tmp_path, monkeypatch, names):
+    for claim in (c01_bottleneck, c16_baseline_table):
+        monkeypatch.setattr(claim, "comparison", small_comparison)
+    monkeypatch.setattr(c01_bottleneck, "_copy", lambda *_: FALLS["copying"])
+    monkeypatch.setattr(c01_bottleneck, "_BIN_EDGES", (3,))
+    for claim in (c17_data_size, c18_subword_vocabulary):
+        monkeypatch.setattr(claim, "_FULL", MINIMAL)
+    monkeypatch.setitem(c17_data_size._SIZES, "full", (100, 300))
+    for name in names:
+        experiment = load_experiment(name)
+        numbers = json.loads(json.dumps(experiment.measure("full", 1)))
+        assert experiment.judge(numbers).verdict in (SUPPORTED, PARTLY, NOT)
+        draw(experiment, numbers, tmp_path / f"{name}.svg")
+        runs = len(list((tmp_path / "runs").glob("*/run-*/result.json")))
+        # C16 trains four; C1 adds one, C17 three on one more text, C18 two tokenizers.
+        assert runs == {"C16": 4, "C1": 5, "C17": 8, "C18": 10}[name]
+
+
+@pytest.mark.slow
+@DAFT
+@pytest.mark.usefixtures("captions")
+def test_a_finished_run_is_reused(monkeypatch):
+    text = translation_runs.demo_text(200, 20, 1)
+    settings = MINIMAL.settings(RECURRENT)
+    first = translation_runs.train_translator(text, settings, 1)
+    assert first.updates == 2
+    assert len(first.translations) == 20
+    assert first.low <= first.high
+    assert [step for step, _ in first.curve] == [2]
+
+    def never(*_):
+        raise AssertionError("the run was finished already")
+
+    monkeypatch.setattr(translation_runs, "train", never)
+    monkeypatch.setattr(translation_runs, "prepare", never)
+    again = translation_runs.train_translator(text, settings, 1)
+    assert json.dumps(again.numbers()) == json.dumps(first.numbers())
+    with pytest.raises(AssertionError):
+        translation_runs.train_translator(text, settings, 2)

@@ -1,0 +1,56 @@
+"""The published recipes can be read, and docs/results.md has figures for recipes that exist."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.recipe.files import load_recipe
+from support.shared_data import shared_data
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+
+
+def files_of(path):
+    corpus = load_recipe(path).corpus
+    corpora = (*corpus.train, *corpus.validation, *corpus.test)
+    return [name for files in corpora for name in files.files]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_can_be_read_and_its_text_exists(path):
+    recipe = load_recipe(path)
+    assert recipe.corpus.folder == f"{path.stem}/prepared"
+    assert recipe.training.folder == f"{path.stem}/run"
+    recipe_names = {recipe_path.stem for recipe_path in RECIPES}
+    for name in files_of(path):
+        if name.partition("/")[0] in recipe_names:
+            continue  # Written by a model, as docs/results.md describes.
+        assert name.startswith("data/")
+        assert (shared_data() / name.removeprefix("data/")).is_file(), name
+
+
+FRENCH = {"German": "French", "en-de": "en-fr", "de-en": "fr-en", ".de.gz": ".fr.gz"} | {
+    "target: de": "target: fr",
+    "source: de": "source: fr",
+}
+
+
+def test_german_and_french_have_one_template():
+    templates = [
+        path for path in RECIPES if path.stem.startswith(("multi30k-en-de", "multi30k-de"))
+    ]
+    assert templates
+    for german in templates:
+        name, text = german.name, german.read_text(encoding="utf-8")
+        for old, new in FRENCH.items():
+            name, text = name.replace(old, new), text.replace(old, new)
+        assert text == german.with_name(name).read_text(encoding="utf-8")
+
+
+def test_every_recipe_with_figures_exists():
+    figures = json.loads((ROOT / "docs" / "results" / "figures.json").read_text(encoding="utf-8"))
+    assert figures
+    for folder in figures:
+        assert (ROOT / "recipes" / f"{folder.partition('/')[0]}.yaml").is_file(), folder
