@@ -56,9 +56,14 @@ corpus:
   folder: {name}-prepared
   max_tokens: 100
 {corpus}
-tokenizer: {{vocabulary_size: 10000}}
-model: {{dropout: 0.05, decoder_layers: 2, width: 160, feed_forward_width: 640}}
-training: {{folder: {name}, steps: {steps}, tokens_per_update: 4096, validate_every: 1000}}
+tokenizer: {{vocabulary_size: 6000}}
+model: {{dropout: 0.05, decoder_layers: 2, width: 128, feed_forward_width: 512}}
+training:
+  folder: {name}
+  steps: {steps}
+  tokens_per_update: 4096
+  warmup_steps: 300
+  validate_every: 600
 """
 AUGMENTED = """\
   span_augmentation: 0.7
@@ -83,7 +88,7 @@ def main() -> None:
     """Run a subcommand."""
     match sys.argv[1:]:
         case ["split", harvest, work, *steps]:
-            split(Path(harvest), Path(work), int(steps[0]) if steps else 6000)
+            split(Path(harvest), Path(work), int(steps[0]) if steps else 2400)
         case ["measure", work]:
             measure(Path(work))
         case _:

@@ -267,8 +267,26 @@ def check_fragment(text: str, kind: str, function, options: Options) -> None:
 
 @pytest.mark.parametrize("options", [WITH_TOKENS, WITHOUT_TOKENS])
 def test_a_tag_around_two_sentences_keeps_its_space(options):
-    for text in ("Open <b>not found. Open</b>", "Please open <b>the door. Now</b> go."):
+    for text in (
+        "Open <b>not found. Open</b>",
+        "Please open <b>the door. Now</b> go.",
+        '<b><b>Not found.</b> <span translate="no">a b</span></b> Open',
+    ):
         check_fragment(text, "html", echo, options)
+
+
+@pytest.mark.parametrize("options", [WITH_TOKENS, WITHOUT_TOKENS])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Open <b>&lt;b&gt;</b> Open &lt;/b&gt;",
+        "Open &lt;b&gt; <b>:cat:</b> <b>&lt;/b&gt;</b>",
+        "Open &lt;b&gt; <b>Tom &lt;/b&gt; &lt;i&gt; and</b> &lt;/i&gt;",
+    ],
+)
+def test_an_escaped_tag_is_no_partner_across_a_real_tag(text, options):
+    for function in (echo, str.upper, *map(hostile, range(20))):
+        check_fragment(text, "xml", function, options)
 
 
 @pytest.mark.slow

@@ -79,15 +79,25 @@ def _item(span: Span) -> Item:
 
 
 def _pair_tags(parts: list[str | Item], tags: dict[int, str]) -> None:
-    """Number the tags in the text that belong together; a tag without a partner is single."""
-    pairs = [part.pair for part in parts if isinstance(part, Item)]
-    number = max(pairs, default=0)
-    open_tags: list[tuple[str, int]] = []
-    for position, name in tags.items():
-        item = parts[position]
+    """Number the tags in the text that belong together; a tag without a partner is single.
+
+    Two tags are no pair if only one of them is inside of a pair of codes: the pairs would cross.
+    """
+    number = max((part.pair for part in parts if isinstance(part, Item)), default=0)
+    levels: list[tuple[int, list[tuple[str, int]]]] = [(0, [])]
+    """The pairs of codes that are open, with the names and positions of the open tags in each."""
+    for position, item in enumerate(parts):
         if not isinstance(item, Item):
             continue
+        name = tags.get(position)
+        if name is None:
+            if item.kind == "open":
+                levels.append((item.pair, []))
+            elif item.kind == "close" and len(levels) > 1 and levels[-1][0] == item.pair:
+                levels.pop()
+            continue
         parts[position] = replace(item, kind="single")
+        open_tags = levels[-1][1]
         if item.kind == "open":
             open_tags.append((name, position))
             continue

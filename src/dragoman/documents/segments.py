@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dragoman.documents.guarding import Guarded, Item, free_text, has_words, items_of
-from dragoman.formats.base.document import Code, CodeKind
+from dragoman.formats.base.document import Code
 from dragoman.text import sentences
 from dragoman.text.sentences import Piece
 
@@ -154,10 +154,10 @@ def _trim(body: Guarded, *, keeps_words: bool) -> Segment:
     counts = Counter(item.pair for item in items_of(body))
     while parts:
         first, last = parts[0], parts[-1]
-        if _is_space(first) or _is_edge_code(first, "open", counts, keeps_words):
+        if _is_space(first) or _is_edge_code(first, counts, keeps_words):
             leading.append(parts.popleft())
             counts.subtract(item.pair for item in items_of((first,)))
-        elif _is_space(last) or _is_edge_code(last, "close", counts, keeps_words):
+        elif _is_space(last) or _is_edge_code(last, counts, keeps_words):
             trailing.append(parts.pop())
             counts.subtract(item.pair for item in items_of((last,)))
         elif _are_partners(first, last):
@@ -182,16 +182,13 @@ def _is_space(part: str | Item) -> bool:
     return isinstance(part, str) and part.isspace()
 
 
-def _is_edge_code(
-    part: str | Item, kind: CodeKind, counts: Counter[int], keeps_words: bool
-) -> bool:
+def _is_edge_code(part: str | Item, counts: Counter[int], keeps_words: bool) -> bool:
     """Whether an item stays outside; `counts` has the items that remain, by their pair."""
     if not isinstance(part, Item):
         return False
-    if part.kind == kind:
+    if part.kind != "single":
         return counts[part.pair] == 1
-    is_code = part.kind == "single" and isinstance(part.content, Code)
-    return is_code and not (keeps_words and _is_word(part))
+    return isinstance(part.content, Code) and not (keeps_words and _is_word(part))
 
 
 def _is_word(item: Item) -> bool:
