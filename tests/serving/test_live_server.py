@@ -41,6 +41,15 @@ def test_a_server_without_a_model_ends(tmp_path, processes):
     assert "started again" not in (folder / "server.log").read_text()
 
 
+def test_a_mistake_in_the_options_is_said_before_a_model_is_loaded(tmp_path):
+    run = write_stub(tmp_path / "run", is_broken=True)
+    with (
+        pytest.raises(AssertionError, match=r"expected an address \(10.0.0.5\) or a network"),
+        live_server(tmp_path / "server", run, trusted_proxies=("proxy.example",)),
+    ):
+        pass
+
+
 def test_a_process_that_dies_is_started_again(tmp_path):
     run = write_stub(tmp_path / "run")
     with live_server(tmp_path / "server", run, processes=2) as server:

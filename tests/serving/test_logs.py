@@ -10,12 +10,19 @@ import sqlite3
 import subprocess
 import sys
 
+import fastapi
 import httpx
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dragoman.serving.logs import JsonFormatter, RequestLog, note, open_traces
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.state import State
+from support.deepl_server import live_server
+from support.serving import write_stub
 
 TEXT = "Kanarienvogel-7391"
 """The canary: it must not appear where it does not belong."""
@@ -297,6 +304,26 @@ def test_notes_without_a_request_are_ignored():
 def test_traces_are_off_without_a_collector(monkeypatch):
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     assert open_traces() is None
+
+
+@pytest.mark.slow
+def test_the_web_framework_sends_no_traces_of_its_own(monkeypatch, tmp_path):
+    """FastAPI would trace each request, with the messages of errors."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    monkeypatch.setenv("FASTAPI_OTEL_AUTO_CONFIGURE", "true")
+    bare = fastapi.FastAPI()
+    transport = httpx.ASGITransport(bare)
+    asyncio.run(httpx.AsyncClient(transport=transport, base_url="http://x").get("/"))
+    assert exporter.get_finished_spans(), "FastAPI has other traces than this test knows"
+    exporter.clear()
+    with live_server(tmp_path, write_stub(tmp_path / "run", function="upper")) as live:
+        body = {"q": TEXT, "source": "en", "target": "de"}
+        assert httpx.post(f"{live.url}/translate", json=body).status_code == 200
+        assert httpx.post(f"{live.url}/translate", json=body | {"target": "xx"}).status_code == 400
+    assert not exporter.get_finished_spans()
 
 
 def test_a_missing_package_for_traces_is_said(monkeypatch, caplog):

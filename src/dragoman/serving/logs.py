@@ -206,7 +206,7 @@ def configure_logs(stream: TextIO | None = None, level: int = logging.INFO) -> N
         logger = logging.getLogger(name)
         logger.handlers[:] = []
         logger.propagate = True
-        logger.setLevel(level)
+        logger.setLevel(logging.WARNING)
     logging.getLogger("uvicorn.access").disabled = True  # It has addresses and query strings.
     threading.excepthook = _log_thread_error
     sys.unraisablehook = _log_unraisable

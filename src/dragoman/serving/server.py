@@ -172,36 +172,39 @@ async def _serve(
         module=worker,
     )
     models.on_reload = lambda is_ok: metrics.reloaded(is_ok=is_ok)
-    await models.start()
-    watcher = asyncio.create_task(models.watch())
-    state = State(settings.state)
-    service = Service(models, settings.limits)
-    try:
+    with contextlib.closing(State(settings.state)) as state:
+        # Before the models, which take seconds: mistakes in the options are said at once.
         access = Access(settings, state)
-        context = Context(settings, service, state, access, metrics)
-        if settings.metrics_port:
-            serve_metrics(metrics, settings.host, settings.metrics_port + number)
-        config = uvicorn.Config(
-            build_app(context),
-            http=protocol_with(settings.limits),
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=round(settings.grace_seconds),
-            ws="none",
-        )
-        server = DrainingServer(config, service, models)
-        server.on_ready = lambda: on_started(address_of(listener), service)
-        async with context.documents:
-            await server.serve([listener])
-    finally:
-        watcher.cancel()
-        service.close()
-        await models.close()
-        state.close()
+        await models.start()
+        watcher = asyncio.create_task(models.watch())
+        service = Service(models, settings.limits)
+        try:
+            context = Context(settings, service, state, access, metrics)
+            if settings.metrics_port:
+                serve_metrics(metrics, settings.host, settings.metrics_port + number)
+            server = DrainingServer(_config(context), service, models)
+            server.on_ready = lambda: on_started(address_of(listener), service)
+            async with context.documents:
+                await server.serve([listener])
+        finally:
+            watcher.cancel()
+            service.close()
+            await models.close()
+
+
+def _config(context: Context) -> uvicorn.Config:
+    return uvicorn.Config(
+        build_app(context),
+        http=protocol_with(context.settings.limits),
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=round(context.settings.grace_seconds),
+        ws="none",
+    )
 
 
 def _supervise(
