@@ -257,7 +257,7 @@ def test_python_keys(tmp_path):
 # Clients that take long to install.
 
 
-@pytest.mark.parametrize("client", ["node", "weblate-5.14.3"])
+@pytest.mark.parametrize("client", ["node", "weblate-5.14.3", "weblate-2026.10.1"])
 def test_a_recorded_client_gets_the_same_answers(other_server, client):
     with httpx.Client(base_url=other_server.url) as http:
         for recorded, answered in replay(RECORDED / f"deepl-{client}.json", http):
