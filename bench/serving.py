@@ -1,6 +1,7 @@
-"""Speed of the server compared with bare CTranslate2, and its behavior under load.
+"""Speed of the server compared with bare CTranslate2 or LibreTranslate, and behavior under load.
 
     python bench/serving.py RUN SENTENCES [--clients 32] [--texts 1] [--repeats 5] [--overload]
+    python bench/serving.py RUN SENTENCES --beside http://127.0.0.1:5001 [--beside-pid PID]
 
 RUN is a run with a CTranslate2 export, or an export. SENTENCES is a text file, one sentence per
 line. Ours: `dragoman serve` in its own process; HTTP clients with one connection each, which send
@@ -8,6 +9,11 @@ a request as soon as the one before is answered. Theirs: CTranslate2 in one proc
 tokens out, all sentences in one call, with the batch size and threads that are fastest here.
 Ours and theirs alternate; medians of the repeats. `wall` is their seconds divided by ours (above 1
 we are faster), `cpu` is our CPU seconds divided by theirs. CPU seconds of the clients do not count.
+
+`--beside URL` adds another LibreTranslate server that is already running: the same clients send it
+the same requests, and it alternates with the others. It must have the same model. `beside_wall` and
+`beside_cpu` are computed as `wall` and `cpu`. `beside_cpu` needs `--beside-pid` and counts that
+process and its children. `--no-compare` leaves out bare CTranslate2.
 
 `--idle` measures one request at a time on an idle server. `--overload` sends ten times what the
 server can do, at fixed times (an open loop), and `--mixed` measures interactive requests beside a
@@ -26,7 +32,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -83,6 +89,31 @@ class Bare:
 
 
 class Server:
+    """A server with the LibreTranslate API that is already running."""
+
+    def __init__(self, url: str, pid: int | None) -> None:
+        address = urlsplit(url)
+        self.host, self.port = str(address.hostname), int(address.port or 80)
+        self.pid = pid
+
+    def processes(self) -> list[psutil.Process]:
+        """Return the process and its children; none if the process is not known."""
+        if self.pid is None:
+            return []
+        main = psutil.Process(self.pid)
+        return [main, *main.children(recursive=True)]
+
+    def cpu_seconds(self) -> float:
+        """Sum the CPU seconds of the server and its engines."""
+        times = [process.cpu_times() for process in self.processes()]
+        return sum(one.user + one.system for one in times)
+
+    def resident_bytes(self) -> int:
+        """Return the memory of the server and its engines."""
+        return sum(process.memory_info().rss for process in self.processes())
+
+
+class OurServer(Server):
     """`dragoman serve` in a process."""
 
     def __init__(self, run: str, options: Sequence[str] = ()) -> None:
@@ -95,23 +126,10 @@ class Server:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if "http://" in line:
-                address = line[line.index("http://") :].split()[0]
+                super().__init__(line[line.index("http://") :].split()[0], self.process.pid)
                 break
         else:
             raise SystemExit("the server did not start")
-        url = urlsplit(address)
-        self.host, self.port = str(url.hostname), int(url.port or 0)
-
-    def cpu_seconds(self) -> float:
-        """Sum the CPU seconds of the server and its engines."""
-        main = psutil.Process(self.process.pid)
-        times = [one.cpu_times() for one in (main, *main.children(recursive=True))]
-        return sum(one.user + one.system for one in times)
-
-    def resident_bytes(self) -> int:
-        """Return the memory of the server and its engines."""
-        main = psutil.Process(self.process.pid)
-        return sum(one.memory_info().rss for one in (main, *main.children(recursive=True)))
 
     def stop(self) -> None:
         """End the server."""
@@ -317,6 +335,8 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=1)
     parser.add_argument("--count", type=int, default=640)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--beside", metavar="URL", help="another LibreTranslate server")
+    parser.add_argument("--beside-pid", type=int, metavar="PID", help="process of that server")
     for name in ("idle", "overload", "mixed", "no-compare"):
         parser.add_argument(f"--{name}", action="store_true")
     options = parser.parse_args()
@@ -325,11 +345,11 @@ def main() -> None:
     lines = options.sentences.read_text(encoding="utf-8").split("\n")
     sentences = [line for line in lines if line.strip()][: options.count]
     report: dict[str, object] = {}
-    server = Server(options.run)
+    server = OurServer(options.run)
     try:
         requests = list(requests_of(sentences, options.texts))
         asyncio.run(closed_loop(server, languages, requests[:32], options.clients))
-        if not options.no_compare:
+        if options.beside or not options.no_compare:
             report |= compare(options, server, languages, requests, sentences)
         if options.idle:
             report["idle"] = asyncio.run(idle(server, languages, sentences, options.run))
@@ -354,23 +374,36 @@ def compare(
     requests: list[Sequence[str]],
     sentences: Sequence[str],
 ) -> dict[str, object]:
-    """Compare the server with the bare engine."""
-    bare = Bare(options.run, sentences)
-    setting = bare.best_setting()
-    ours, theirs = [], []
+    """Compare the server with the bare engine, with the server beside it, or with both."""
+
+    def load(one: Server, part: list[Sequence[str]]) -> Measured:
+        return asyncio.run(closed_loop(one, languages, part, options.clients))
+
+    report: dict[str, object] = {"sentences": len(sentences)}
+    measures: dict[str, Callable[[], Measured]] = {}
+    if not options.no_compare:
+        bare = Bare(options.run, sentences)
+        setting = bare.best_setting()
+        report["best_setting"] = setting
+        measures["bare"] = lambda: bare.measure(*setting)
+    if options.beside:
+        beside = Server(options.beside, options.beside_pid)
+        load(beside, requests[:32])  # It may load its model with the first request.
+        measures["beside"] = lambda: load(beside, requests)
+    measures["server"] = lambda: load(server, requests)
+    runs: dict[str, list[Measured]] = {name: [] for name in measures}
     for _ in range(options.repeats):
-        theirs.append(bare.measure(*setting))
-        ours.append(asyncio.run(closed_loop(server, languages, requests, options.clients)))
-    return {
-        "sentences": len(sentences),
-        "best_setting": setting,
-        "bare_seconds": [round(one.wall, 2) for one in theirs],
-        "server_seconds": [round(one.wall, 2) for one in ours],
-        "wall": statistics.median(one.wall for one in theirs)
-        / statistics.median(one.wall for one in ours),
-        "cpu": statistics.median(one.cpu for one in ours)
-        / statistics.median(one.cpu for one in theirs),
-    }
+        for name, measure in measures.items():
+            runs[name].append(measure())
+    wall = {name: statistics.median(one.wall for one in runs[name]) for name in runs}
+    cpu = {name: statistics.median(one.cpu for one in runs[name]) for name in runs}
+    report |= {f"{name}_seconds": [round(one.wall, 2) for one in runs[name]] for name in runs}
+    for name, prefix in (("bare", ""), ("beside", "beside_")):
+        if name in runs:
+            report[f"{prefix}wall"] = wall[name] / wall["server"]
+            if cpu[name]:  # 0: the process is not known.
+                report[f"{prefix}cpu"] = cpu["server"] / cpu[name]
+    return report
 
 
 if __name__ == "__main__":
