@@ -15,6 +15,9 @@ the same requests, and it alternates with the others. It must have the same mode
 `beside_cpu` are computed as `wall` and `cpu`. `beside_cpu` needs `--beside-pid` and counts that
 process and its children. `--no-compare` leaves out bare CTranslate2.
 
+The clients use the same cores as the servers, and so make them slower. To measure one core without
+them, start this with `taskset -c 0` and `--client-core 1`.
+
 `--idle` measures one request at a time on an idle server. `--overload` sends ten times what the
 server can do, at fixed times (an open loop), and `--mixed` measures interactive requests beside a
 client with bulk. The last line is JSON.
@@ -32,7 +35,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -335,6 +338,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=1)
     parser.add_argument("--count", type=int, default=640)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--client-core", type=int, help="core of the clients, as for taskset")
     parser.add_argument("--beside", metavar="URL", help="another LibreTranslate server")
     parser.add_argument("--beside-pid", type=int, metavar="PID", help="process of that server")
     for name in ("idle", "overload", "mixed", "no-compare"):
@@ -345,25 +349,29 @@ def main() -> None:
     lines = options.sentences.read_text(encoding="utf-8").split("\n")
     sentences = [line for line in lines if line.strip()][: options.count]
     report: dict[str, object] = {}
+
+    def add(part: Mapping[str, object]) -> None:
+        report.update(part)
+        for name, value in part.items():
+            print(f"{name}: {value}", flush=True)
+
     server = OurServer(options.run)
     try:
         requests = list(requests_of(sentences, options.texts))
         asyncio.run(closed_loop(server, languages, requests[:32], options.clients))
         if options.beside or not options.no_compare:
-            report |= compare(options, server, languages, requests, sentences)
+            add(compare(options, server, languages, requests, sentences))
         if options.idle:
-            report["idle"] = asyncio.run(idle(server, languages, sentences, options.run))
+            add({"idle": asyncio.run(idle(server, languages, sentences, options.run))})
         if options.mixed:
-            report["mixed"] = asyncio.run(mixed(server, languages, sentences))
+            add({"mixed": asyncio.run(mixed(server, languages, sentences))})
         if options.overload:
             base = asyncio.run(closed_loop(server, languages, requests, options.clients))
             capacity = len(sentences) / base.wall
-            report["capacity_per_second"] = capacity
-            report["overload"] = asyncio.run(overload(server, languages, sentences, capacity))
+            add({"capacity_per_second": capacity})
+            add({"overload": asyncio.run(overload(server, languages, sentences, capacity))})
     finally:
         server.stop()
-    for name, value in report.items():
-        print(f"{name}: {value}")
     print(json.dumps(report))
 
 
@@ -377,7 +385,12 @@ def compare(
     """Compare the server with the bare engine, with the server beside it, or with both."""
 
     def load(one: Server, part: list[Sequence[str]]) -> Measured:
-        return asyncio.run(closed_loop(one, languages, part, options.clients))
+        cores = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, cores if options.client_core is None else {options.client_core})
+        try:
+            return asyncio.run(closed_loop(one, languages, part, options.clients))
+        finally:
+            os.sched_setaffinity(0, cores)
 
     report: dict[str, object] = {"sentences": len(sentences)}
     measures: dict[str, Callable[[], Measured]] = {}
