@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from dragoman.interop.folder import FACTS
+from dragoman.serving.apis import native_schema
 from dragoman.serving.state import State
 from support.live_server import live_server
 from support.serving import write_stub
@@ -64,6 +67,30 @@ def run_schemathesis(
         assert server.translate("Hello.", api_key=key) == "Hello."
         assert server.stop() == 0
         assert '"level": "error"' not in server.log()
+
+
+def test_limits_are_keywords_of_json_schema():
+    """Pydantic writes `ge` instead of `minimum` if a validator comes before the limit."""
+    bodies = [
+        body
+        for kind in (native_schema.RequestBody, native_schema.ResponseBody)
+        for body in kind.__subclasses__()
+    ]
+    assert len(bodies) > 10
+    for body in bodies:
+        schema = body.model_json_schema()
+        for part in (schema, *schema.get("$defs", {}).values()):
+            for name, facts in part.get("properties", {}).items():
+                assert not {"ge", "gt", "le", "lt", "min_length", "max_length"} & set(facts), name
+
+
+@pytest.mark.parametrize("blank", [chr(code) for code in range(0x10000) if chr(code).isspace()])
+def test_no_white_space_is_a_text(blank):
+    with pytest.raises(ValidationError):
+        native_schema.SuggestionRequest(
+            source="en", target="de", source_text=blank, machine_text="", suggestion="x"
+        )
+    assert not re.search(native_schema.NOT_BLANK, blank)
 
 
 @pytest.mark.slow

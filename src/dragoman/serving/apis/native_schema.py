@@ -42,8 +42,10 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-WholeNumber = Annotated[StrictInt, BeforeValidator(_whole)]
-TermText = Annotated[StrictStr, Field(max_length=500, pattern=r"\S")]
+NOT_BLANK = r"[^\s\x1c-\x1f\x85\ufeff]"
+"""A character that is no white space, for all regular expressions: those of Python, Rust and
+JavaScript have different `\\s`."""
+TermText = Annotated[StrictStr, Field(max_length=500, pattern=NOT_BLANK)]
 
 
 class RequestBody(BaseModel):
@@ -83,10 +85,12 @@ class TranslateRequest(RequestBody):
         ),
     ] = "text"
     alternatives: Annotated[
-        WholeNumber,
+        StrictInt,
         Field(
             ge=0, le=MAX_ALTERNATIVES, description="How many other translations to add, at most."
         ),
+        # Last: the limits are those of a number, also in the document.
+        BeforeValidator(_whole),
     ] = 0
     alignment: Annotated[
         StrictBool,
@@ -300,7 +304,9 @@ class ExplainRequest(RequestBody):
 
     text: Annotated[
         StrictStr,
-        Field(min_length=1, max_length=MAX_CHARACTERS, pattern=r"\S", examples=["Good morning!"]),
+        Field(
+            min_length=1, max_length=MAX_CHARACTERS, pattern=NOT_BLANK, examples=["Good morning!"]
+        ),
     ]
     target: LanguageCode
     source: LanguageCode | None = None
@@ -317,9 +323,9 @@ class SuggestionRequest(RequestBody):
 
     source: LanguageCode
     target: LanguageCode
-    source_text: Annotated[StrictStr, Field(min_length=1, pattern=r"\S")]
+    source_text: Annotated[StrictStr, Field(min_length=1, pattern=NOT_BLANK)]
     machine_text: Annotated[StrictStr, Field(description="What the server translated.")]
-    suggestion: Annotated[StrictStr, Field(min_length=1, pattern=r"\S")]
+    suggestion: Annotated[StrictStr, Field(min_length=1, pattern=NOT_BLANK)]
     model: Annotated[
         StrictStr,
         Field(max_length=200, description="The field `model` of the translation, if known."),

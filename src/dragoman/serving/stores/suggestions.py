@@ -50,7 +50,7 @@ class Suggestions(Database):
         """Store a suggestion; return its number."""
         check_text(source_text, "text", _MAX_CHARACTERS)
         check_text(suggestion, "suggestion", _MAX_CHARACTERS)
-        if machine_text:
+        if machine_text.strip():
             check_text(machine_text, "translation", _MAX_CHARACTERS)
         with self._write() as connection:
             (count,) = connection.execute("SELECT COUNT(*) FROM suggestions").fetchone()
