@@ -66,9 +66,10 @@ training:
   validate_every: 600
 """
 AUGMENTED = """\
-  span_augmentation: 0.7
-  synthetic_spans: 0.05
+  span_augmentation: 0.4
+  synthetic_spans: 0.03
   glossary: terms.tsv
+  glossary_augmentation: 0.2
 """
 PLAIN = """\
   span_augmentation: 0.0
