@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -41,6 +42,8 @@ CARD = "card.json"
 """File of a run: training cost, validation scores and the corpus."""
 CHECKPOINTS = "checkpoints"
 """Folder of a run: one folder `step-N` per checkpoint."""
+CURRENT = "current"
+"""Symbolic link of a model with versions: the folder of the version that is used."""
 _FORMAT, _RECIPE, _WEIGHTS, _TOKENIZER = (
     "format.json",
     "recipe.yaml",
@@ -113,6 +116,23 @@ class Artifact:
     def tokenizer(self) -> Path:
         """The folder of the tokenizers."""
         return self.folder / _TOKENIZER
+
+
+def resolve_model(folder: Path) -> Path:
+    """Return the model folder that a path means: of a model with versions, the current version.
+
+    Whoever reads several files of a model calls this once, because `current` may change meanwhile.
+    """
+    link = folder / CURRENT
+    if not link.is_symlink() or (folder / _FORMAT).exists():
+        return folder
+    version = folder / os.readlink(link)
+    if not version.is_dir():
+        raise ArtifactError(
+            f"{str(link)!r} points to {os.readlink(link)!r}, which does not exist; to list the "
+            f"versions, type: dragoman models list {shlex.quote(str(folder))}"
+        )
+    return version
 
 
 def begin_artifact(folder: Path, recipe: Recipe, tokenizer: Path) -> None:
