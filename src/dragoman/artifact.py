@@ -12,6 +12,9 @@ folder that also has checkpoints, a journal and a card. While it is being traine
 A recipe may name parts by their Python module (`my_parts.gaussian`). Building such a model imports
 that module, so a model folder from elsewhere could run code. Both readers therefore refuse modules
 outside this package unless the caller passes `trust_parts=True`.
+
+Where a model folder is expected, a folder with several versions of a model can be given: its link
+`current` names the version that is used (`adaptation/versions.py`).
 """
 
 from __future__ import annotations
@@ -124,7 +127,7 @@ def resolve_model(folder: Path) -> Path:
     Whoever reads several files of a model calls this once, because `current` may change meanwhile.
     """
     link = folder / CURRENT
-    if not link.is_symlink() or (folder / _FORMAT).exists():
+    if not link.is_symlink():
         return folder
     version = folder / os.readlink(link)
     if not version.is_dir():
@@ -170,6 +173,7 @@ def finish_artifact(folder: Path, weights: Mapping[str, Tensor]) -> None:
 
 def read_artifact(folder: Path, trust_parts: bool = False) -> Artifact:
     """Open a model folder, or raise with what is wrong with it."""
+    folder = resolve_model(folder)
     if not folder.is_dir():
         raise ArtifactError(
             f"there is no folder {str(folder)!r}; expected a folder that `dragoman train` wrote"
@@ -197,6 +201,7 @@ def read_unfinished(folder: Path, trust_parts: bool = False) -> Artifact:
 
     Damaged checkpoints are skipped. A finished run is opened as `read_artifact` opens it.
     """
+    folder = resolve_model(folder)
     checkpoints = folder / CHECKPOINTS
     if (folder / _FORMAT).exists() or not checkpoints.is_dir():
         return read_artifact(folder, trust_parts)
