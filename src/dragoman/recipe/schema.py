@@ -317,6 +317,27 @@ class DecodingRecipe(Section):
     )
 
 
+class AdaptationRecipe(Section):
+    """How a model is adapted to a domain, and when the adapted model replaces its parent."""
+
+    method: Literal["full", "adapters"] = Field(
+        "full", description="Train all weights, or low-rank adapters that are merged at the end"
+    )
+    rank: Count = Field(16, description="Rank of the adapters (adapters only)")
+    replay: Rate = Field(
+        0.5, description="Share of general text among the training pairs (`dragoman adapt`)"
+    )
+    max_general_loss: Amount = Field(
+        1.0, description="Maximum loss of BLEU on general text, for checkpoints and for the gate"
+    )
+    p_value: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.05, description="Significance level of the gate"
+    )
+    max_span_loss: Rate = Field(
+        0.0, description="Maximum loss of protected spans in the gate, as a share"
+    )
+
+
 class Recipe(Section):
     """All settings that determine the result."""
 
@@ -325,6 +346,7 @@ class Recipe(Section):
     tokenizer: TokenizerRecipe = TokenizerRecipe()
     model: ModelRecipe = ModelRecipe()
     training: TrainingRecipe = TrainingRecipe()
+    adaptation: AdaptationRecipe = AdaptationRecipe()
     decoding: DecodingRecipe = DecodingRecipe()
     seed: Annotated[int, Field(ge=0, lt=2**64)] = Field(1, description="Random seed")
 
@@ -354,6 +376,7 @@ class Recipe(Section):
                     "choose tokenizer.kind: sentencepiece",
                 )
             )
+        mistakes += _contradictions_of_adapters(self)
         if mistakes:
             raise RecipeError(mistakes)  # Not a ValueError, so pydantic does not wrap it.
         return self
@@ -383,6 +406,24 @@ def contradictions(model: ModelRecipe) -> list[Mistake]:
                 f"({model.width}): the rest is left for the token",
             )
         )
+    return mistakes
+
+
+def _contradictions_of_adapters(recipe: Recipe) -> list[Mistake]:
+    """Check what adapters cannot be combined with: they are trained beside frozen weights."""
+    if recipe.adaptation.method != "adapters":
+        return []
+    training = recipe.training
+    mistakes = []
+    if not training.init_from:
+        what = "adapters change a model that exists; set training.init_from to its folder"
+        mistakes.append(Mistake("adaptation.method", what))
+    if training.ema_decay:
+        what = "adapters have no moving average, because a mean of factors is no mean of weights; "
+        mistakes.append(Mistake("training.ema_decay", what + "set it to 0"))
+    if training.parallel == "fsdp":
+        what = "adapters are not sharded; set training.parallel: ddp"
+        mistakes.append(Mistake("training.parallel", what))
     return mistakes
 
 
