@@ -37,6 +37,7 @@ NOT_RUN = {
 """Commands that are shown and not executed, with the reason."""
 NOT_RUN_DOCUMENTS = {
     "CONTRIBUTING.md": "sets up the environment in which the tests run",
+    "docs/adapt.md": "adapts a published model; `tests/adaptation` runs it with a small one",
     "docs/operate.md": "starts servers; `tests/serving/test_deployment.py` reads its commands",
     "docs/results.md": "trains for hours; `bench/results.py` writes its figures from the runs",
 }

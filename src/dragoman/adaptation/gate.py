@@ -233,7 +233,9 @@ def _scores(
     """Return the score and the p-value of the parent (None) and of the candidate."""
     systems = {"parent": outputs.parent, "candidate": outputs.candidate}
     before, after = compare(systems, [outputs.references], only=metric)
-    return (before.score.value, None), (after.score.value, after.p_value)
+    # Equal scores are no difference, but the test counts only resamples that differ by more.
+    p_value = 1.0 if after.score.value == before.score.value else after.p_value
+    return (before.score.value, None), (after.score.value, p_value)
 
 
 def _p(p_value: float | None) -> str:

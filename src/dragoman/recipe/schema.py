@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic_core import PydanticCustomError
 
 from dragoman.errors import Mistake, RecipeError
+from dragoman.recipe.contradictions import contradictions, contradictions_of_adapters
 from dragoman.recipe.fitting import mistakes_in_fit
 from dragoman.recipe.parts import Choice, known
 from dragoman.storage.files import write_text
@@ -95,6 +96,9 @@ class CorpusRecipe(Section):
     )
     test: tuple[CorpusFiles, ...] = Field(
         (), description="Test corpora (empty = held out from train)"
+    )
+    general: tuple[CorpusFiles, ...] = Field(
+        (), description="Second validation corpora: general text, when a model is adapted"
     )
     held_out: Annotated[int, Field(ge=0)] = Field(
         1000, description="Approximate number of pairs held out for each set that is not given"
@@ -376,64 +380,7 @@ class Recipe(Section):
                     "choose tokenizer.kind: sentencepiece",
                 )
             )
-        mistakes += _contradictions_of_adapters(self)
+        mistakes += contradictions_of_adapters(self)
         if mistakes:
             raise RecipeError(mistakes)  # Not a ValueError, so pydantic does not wrap it.
         return self
-
-
-def contradictions(model: ModelRecipe) -> list[Mistake]:
-    """Find model settings that are valid alone but impossible together.
-
-    Constraints of parts are checked in `fitting.py`, and by the parts in `model/resolve.py`.
-    """
-    if model.architecture != "transformer":
-        return _contradictions_of_baselines(model)
-    mistakes = []
-    if model.cross_attention == "same_layer" and model.encoder_layers != model.decoder_layers:
-        mistakes.append(
-            Mistake(
-                "model.cross_attention",
-                f"same_layer needs as many encoder layers ({model.encoder_layers}) as decoder "
-                f"layers ({model.decoder_layers}); make them equal, or choose last_layer",
-            )
-        )
-    if model.position_entry == "concatenated" and model.position_features >= model.width:
-        mistakes.append(
-            Mistake(
-                "model.position_features",
-                f"found {model.position_features}, expected less than model.width "
-                f"({model.width}): the rest is left for the token",
-            )
-        )
-    return mistakes
-
-
-def _contradictions_of_adapters(recipe: Recipe) -> list[Mistake]:
-    """Check what adapters cannot be combined with: they are trained beside frozen weights."""
-    if recipe.adaptation.method != "adapters":
-        return []
-    training = recipe.training
-    mistakes = []
-    if not training.init_from:
-        what = "adapters change a model that exists; set training.init_from to its folder"
-        mistakes.append(Mistake("adaptation.method", what))
-    if training.ema_decay:
-        what = "adapters have no moving average, because a mean of factors is no mean of weights; "
-        mistakes.append(Mistake("training.ema_decay", what + "set it to 0"))
-    if training.parallel == "fsdp":
-        what = "adapters are not sharded; set training.parallel: ddp"
-        mistakes.append(Mistake("training.parallel", what))
-    return mistakes
-
-
-def _contradictions_of_baselines(model: ModelRecipe) -> list[Mistake]:
-    """Check the recurrent and convolutional baselines, which have few settings of their own."""
-    is_halved = model.architecture == "recurrent" and model.recurrent.bidirectional
-    if is_halved and model.width % 2:
-        what = (
-            f"found {model.width}, expected an even number: half of it reads forwards, half "
-            "backwards; or set model.recurrent.bidirectional: false"
-        )
-        return [Mistake("model.width", what)]
-    return []
