@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from dragoman import __version__
-from dragoman.cli import corpus, keys, lab, suggestions
+from dragoman.cli import corpus, keys, lab, models, suggestions
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.explain import explain
 from dragoman.cli.export import export, import_model
@@ -101,6 +101,7 @@ app.command(rich_help_panel=_USE)(translate)
 app.command(rich_help_panel=_USE)(serve)
 app.add_typer(keys.app, name="keys", rich_help_panel=_USE)
 app.add_typer(suggestions.app, name="suggestions", rich_help_panel=_USE)
+app.add_typer(models.app, name="models", rich_help_panel=_USE)
 app.command(rich_help_panel=_USE)(export)
 app.command("import", rich_help_panel=_USE)(import_model)
 app.command(rich_help_panel=_INSPECT)(explain)
