@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dragoman.artifact import CURRENT
 from dragoman.errors import ArtifactError
@@ -32,7 +32,6 @@ VERSIONS = "versions"
 """Folder of the accepted versions."""
 _NEXT = ".history.next.jsonl"
 _LINK = re.compile(rf"{VERSIONS}/(\d+)/?")
-
 
 TestSet = Literal["in_domain", "general"]
 
@@ -87,6 +86,12 @@ class VersionRecord(BaseModel):
     scores: tuple[VersionScore, ...] = ()
     model_sha256: str
     """SHA-256 of the weights."""
+
+    @model_validator(mode="after")
+    def _check_parent(self) -> VersionRecord:
+        if not self.is_rollback and self.parent is not None and self.parent >= self.number:
+            raise ValueError(f"found parent {self.parent} of version {self.number}")
+        return self
 
     @property
     def is_rollback(self) -> bool:

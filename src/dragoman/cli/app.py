@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from dragoman import __version__
-from dragoman.cli import corpus, keys, lab, suggestions
+from dragoman.cli import corpus, keys, lab, models, suggestions
 from dragoman.cli.adapt import AdaptCommand, adapt
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.explain import explain
@@ -103,6 +103,7 @@ app.command(rich_help_panel=_USE)(translate)
 app.command(rich_help_panel=_USE)(serve)
 app.add_typer(keys.app, name="keys", rich_help_panel=_USE)
 app.add_typer(suggestions.app, name="suggestions", rich_help_panel=_USE)
+app.add_typer(models.app, name="models", rich_help_panel=_USE)
 app.command(rich_help_panel=_USE)(export)
 app.command("import", rich_help_panel=_USE)(import_model)
 app.command(rich_help_panel=_INSPECT)(explain)
