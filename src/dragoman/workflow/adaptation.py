@@ -1,12 +1,13 @@
 """Adapt a model to a domain: prepare, train, compare with the parent, accept or refuse.
 
-    work/N/KEY/recipe.yaml, prepared/, run/   an ordinary recipe with its prepared corpus and run
-    work/N/KEY/outputs/                       translations of the test sets by both models
+    work/N/P-KEY/recipe.yaml, prepared/, run/   an ordinary recipe with its prepared corpus and run
+    work/N/P-KEY/outputs/                       translations of the test sets by both models
 
 Every stage is one that resumes after a kill, and the last step, `VersionedModel.add`, happens or
 does not. So the same command continues, and gives the same weights, to the bit, if the number of
-updates and not the clock ends the training. KEY is a hash of data and settings: another request has
-another folder. `work/N` is removed when version N exists.
+updates and not the clock ends the training. N is the number of the new version, P that of its
+parent, and KEY a hash of data and settings: another request has another folder. `work/N` is removed
+when version N exists.
 """
 
 from __future__ import annotations
@@ -267,7 +268,7 @@ class _Adaptation:
 
     @property
     def work(self) -> Path:
-        return self.model.work(self.number) / self.key
+        return self.model.work(self.number) / f"{self.model.current.number}-{self.key}"
 
     def run(self, minutes: float, settings: Sequence[str], *, keep_work: bool) -> AdaptationResult:
         """Run all stages, one after the other."""
