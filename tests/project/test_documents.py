@@ -21,6 +21,7 @@ from dragoman.recipe.files import load_recipe
 from dragoman.workflow.exporting import export
 from support.small_models import EVERY_PART
 from support.translator_models import write_run
+from support.version_models import write_versions
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -206,6 +207,8 @@ class Workspace:
             marian = {"norm": "post", "tied_embeddings": "all"}
             run = write_run(self.folder / "marian", model=marian)
             export(run, to="huggingface", output=self.folder / "opus-mt-en-de")
+        if "dragoman models" in text and not (self.folder / "adapted").exists():
+            write_versions(self.folder / "adapted")
         if "second/run" in text and not second.exists():
             shutil.copytree(first.parent, second.parent)
 
