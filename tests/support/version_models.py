@@ -5,11 +5,12 @@ model = write_versions(tmp_path / "adapted", accepted=2, refused=1)    versions 
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from dragoman.adaptation.versions import DataFile, VersionedModel, VersionRecord, VersionScore
 from dragoman.artifact import read_artifact
-from support.translator_models import write_run
+from dragoman.storage.files import sha256
 
 SCORES = {"in_domain": 20.0, "general": 40.0}
 """BLEU of version 1; each version has 5 more in the domain and 0.5 less in general."""
@@ -45,6 +46,8 @@ def _scores(parent: int):
 
 def write_candidate(folder: Path, seed: int, **settings) -> Path:
     """A finished run, with checkpoints and a journal as training leaves them."""
+    from support.translator_models import write_run  # It loads PyTorch.
+
     run = write_run(folder, seed=seed, **settings)
     (run / "checkpoints" / "step-1").mkdir(parents=True)
     (run / "checkpoints" / "step-1" / "model.safetensors").write_bytes(b"large")
@@ -63,3 +66,20 @@ def write_versions(folder: Path, *, accepted: int = 2, refused: int = 0) -> Vers
         more = {} if number <= accepted else {"state": "refused", "accepted_by": ""}
         model.add(candidate, record_for(candidate, number, min(number - 1, accepted), **more))
     return model
+
+
+def write_tiny(folder: Path, weights: str, **stub) -> Path:
+    """A folder that is read as a finished model; with options, also as the run of a stub engine."""
+    contents = {
+        "recipe.yaml": "seed: 1\n",
+        "tokenizer/vocabulary": "a",
+        "model.safetensors": weights,
+    }
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    hashes = {name: sha256(folder / name) for name in contents}
+    (folder / "format.json").write_text(json.dumps({"format": 1, "sha256": hashes}))
+    if stub:
+        (folder / "stub.json").write_text(json.dumps(stub))
+    return folder

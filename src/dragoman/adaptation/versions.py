@@ -285,7 +285,7 @@ def _locked(folder: Path) -> Iterator[None]:
                 for path in parent.glob(".*.tmp"):
                     shutil.rmtree(path)
             for path in folder.glob(".*.tmp"):
-                if not path.is_dir():
+                if path.is_symlink() or path.is_file():
                     path.unlink()
             yield
     except FolderLockedError as error:

@@ -26,7 +26,9 @@ _INTERRUPTED = "to end without this message, press Ctrl-D on an empty line"
 def translate(
     run: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="Run folder, or exported model folder (CTranslate2)."),
+        typer.Argument(
+            metavar="RUN", help="Folder of a run, an adapted model or a CTranslate2 export."
+        ),
     ],
     arguments: Annotated[
         list[str] | None,
