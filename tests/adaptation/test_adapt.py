@@ -15,6 +15,8 @@ from dragoman.workflow.adaptation import adapt
 from support import word_language
 from support.word_language import SETTINGS, domain_pairs, general_pairs, write_pairs
 
+# Daft leaves pipes of its workers open.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 SENTENCE = "aka term bet torm cin turm"
 
 

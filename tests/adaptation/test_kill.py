@@ -16,6 +16,8 @@ from dragoman.adaptation.versions import VersionedModel
 from support import word_language
 from support.word_language import SETTINGS, domain_pairs, general_pairs, write_pairs
 
+# Daft leaves pipes of its workers open.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 SCRIPT = Path(word_language.__file__).with_name("adapt_small.py")
 ARGUMENTS = [
     *("adapt", "parent/run", "--data", "memory.tsv", "--test", "trusted.tsv"),
