@@ -107,7 +107,7 @@ def test_kills_change_no_bit(project, server):
     hits = 0
     for path in KILLS[:-2] + (KILLS[-1:] if refused else KILLS[-2:-1]):
         hits += run(server, killed, until=path) == -signal.SIGKILL
-    assert hits >= len(KILLS) - 3, (project / "log.txt").read_text()
+    assert hits >= len(KILLS) - 4, (project / "log.txt").read_text()
     assert run(server, killed) == code
     assert outcome(killed) == outcome(whole)
     # Once more: it is finished, and nothing changes.
