@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dragoman.model.record import record
     from dragoman.recipe.files import load_recipe
     from dragoman.recipe.schema import Recipe
+    from dragoman.workflow.adaptation import adapt
     from dragoman.workflow.documents import translate_files
     from dragoman.workflow.evaluation import evaluate
     from dragoman.workflow.explanation import explain
@@ -42,6 +43,7 @@ __all__ = [
     "Stopped",
     "Translation",
     "Translator",
+    "adapt",
     "evaluate",
     "explain",
     "export",
@@ -63,6 +65,7 @@ _MODULES = {
     "Stopped": "dragoman.errors",
     "Translation": "dragoman.inference.translator",
     "Translator": "dragoman.inference.translator",
+    "adapt": "dragoman.workflow.adaptation",
     "evaluate": "dragoman.workflow.evaluation",
     "explain": "dragoman.workflow.explanation",
     "export": "dragoman.workflow.exporting",

@@ -12,12 +12,16 @@ folder that also has checkpoints, a journal and a card. While it is being traine
 A recipe may name parts by their Python module (`my_parts.gaussian`). Building such a model imports
 that module, so a model folder from elsewhere could run code. Both readers therefore refuse modules
 outside this package unless the caller passes `trust_parts=True`.
+
+Where a model folder is expected, a folder with several versions of a model can be given: its link
+`current` names the version that is used (`adaptation/versions.py`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -41,6 +45,8 @@ CARD = "card.json"
 """File of a run: training cost, validation scores and the corpus."""
 CHECKPOINTS = "checkpoints"
 """Folder of a run: one folder `step-N` per checkpoint."""
+CURRENT = "current"
+"""Symbolic link of a model with versions: the folder of the version that is used."""
 _FORMAT, _RECIPE, _WEIGHTS, _TOKENIZER = (
     "format.json",
     "recipe.yaml",
@@ -115,6 +121,23 @@ class Artifact:
         return self.folder / _TOKENIZER
 
 
+def resolve_model(folder: Path) -> Path:
+    """Return the model folder that a path means: of a model with versions, the current version.
+
+    A function that reads several files calls this once, because `current` may change meanwhile.
+    """
+    link = folder / CURRENT
+    if not link.is_symlink():
+        return folder
+    version = folder / os.readlink(link)
+    if not version.is_dir():
+        raise ArtifactError(
+            f"{str(link)!r} points to {os.readlink(link)!r}, which does not exist; to list the "
+            f"versions, type: dragoman models list {shlex.quote(str(folder))}"
+        )
+    return version
+
+
 def begin_artifact(folder: Path, recipe: Recipe, tokenizer: Path) -> None:
     """Write what is known before training: the recipe and the tokenizers.
 
@@ -150,6 +173,7 @@ def finish_artifact(folder: Path, weights: Mapping[str, Tensor]) -> None:
 
 def read_artifact(folder: Path, trust_parts: bool = False) -> Artifact:
     """Open a model folder, or raise with what is wrong with it."""
+    folder = resolve_model(folder)
     if not folder.is_dir():
         raise ArtifactError(
             f"there is no folder {str(folder)!r}; expected a folder that `dragoman train` wrote"
@@ -177,6 +201,7 @@ def read_unfinished(folder: Path, trust_parts: bool = False) -> Artifact:
 
     Damaged checkpoints are skipped. A finished run is opened as `read_artifact` opens it.
     """
+    folder = resolve_model(folder)
     checkpoints = folder / CHECKPOINTS
     if (folder / _FORMAT).exists() or not checkpoints.is_dir():
         return read_artifact(folder, trust_parts)

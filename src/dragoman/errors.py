@@ -7,6 +7,7 @@ DragomanError              1   base class
 ├── ArtifactError          4   a run or checkpoint is incomplete, damaged or belongs to another run
 ├── MissingExtraError      6   an optional package is not installed
 ├── FlaggedError           7   documents were translated, but some texts were flagged (--strict)
+├── RefusedError           8   the gate refused an adapted model; it is kept aside
 ├── DivergedError         70   the loss is not a finite number; the last good checkpoint is kept
 ├── WorkerDiedError       71   a worker process of `prepare` died; defined in `corpus/runner.py`
 ├── SaveError             74   the model or a checkpoint cannot be written
@@ -127,6 +128,12 @@ def suggest(name: str, choices: Sequence[str]) -> str:
         return f"expected one of: {all_choices}"
     meant = f"did you mean {close[0]!r}?"
     return f"{meant} Available: {all_choices}" if len(choices) <= 8 else meant
+
+
+class RefusedError(DragomanError):
+    """An adapted model did not pass the gate; it is kept aside, and its parent stays in use."""
+
+    exit_code = 8
 
 
 class FlaggedError(DragomanError):

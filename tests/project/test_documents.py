@@ -21,6 +21,7 @@ from dragoman.recipe.files import load_recipe
 from dragoman.workflow.exporting import export
 from support.small_models import EVERY_PART
 from support.translator_models import write_run
+from support.version_models import write_versions
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -30,6 +31,10 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NOT_RUN = {
     "pip install 'dragoman[all]'": "CI installs the built wheel itself",
     "dragoman lab run --all --full": "takes hours",
+    "dragoman import opus-mt-en-fr en-fr": "README.md imports the small model of another pair",
+    "dragoman adapt en-fr --data memory.tmx messages.po --test trusted.tsv --general news.en "
+    "news.fr -o adapted": "takes half an hour; tests/adaptation adapts a small model",
+    "dragoman adapt adapted --data corrections.tsv --general news.en news.fr --minutes 10": "ditto",
     "dragoman lab run C1 --seed 1 -o lab-1": "takes a minute; tests/lab runs other claims",
     "dragoman lab run C1 --seed 2 -o lab-2": "takes a minute, and differs only in the seed",
     "dragoman lab run C1 --seed 3 -o lab-3": "takes a minute, and differs only in the seed",
@@ -206,6 +211,8 @@ class Workspace:
             marian = {"norm": "post", "tied_embeddings": "all"}
             run = write_run(self.folder / "marian", model=marian)
             export(run, to="huggingface", output=self.folder / "opus-mt-en-de")
+        if "dragoman models" in text and not (self.folder / "adapted").exists():
+            write_versions(self.folder / "adapted")
         if "second/run" in text and not second.exists():
             shutil.copytree(first.parent, second.parent)
 

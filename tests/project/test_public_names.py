@@ -13,6 +13,7 @@ PUBLIC_NAMES = [
     "Stopped",
     "Translation",
     "Translator",
+    "adapt",
     "evaluate",
     "explain",
     "export",

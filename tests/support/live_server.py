@@ -117,10 +117,11 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def live_server(folder: Path, *runs: Path, processes=1, limits=None, **settings):
+def live_server(folder: Path, *runs: Path, processes=1, limits=None, worker=STUB, **settings):
     """Start a server, and stop it at the end; its log and its state are in `folder`.
 
-    `settings` are fields of `ServerSettings`, `limits` those of `Limits`.
+    `settings` are fields of `ServerSettings`, `limits` those of `Limits`. `worker` is the module of
+    the engines.
     """
     folder.mkdir(parents=True, exist_ok=True)
     metrics_port = free_port()
@@ -130,7 +131,12 @@ def live_server(folder: Path, *runs: Path, processes=1, limits=None, **settings)
         "metrics_port": metrics_port,
         **settings,
     }
-    options = {"processes": processes, "limits": limits or {}, "settings": values}
+    options = {
+        "processes": processes,
+        "limits": limits or {},
+        "settings": values,
+        "worker": worker,
+    }
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("src", "tests"))
     environment["TMPDIR"] = str(folder / "temporary")
@@ -171,7 +177,7 @@ def _watchdog(process: subprocess.Popen, seconds: float) -> Iterator[None]:
 
 
 def main() -> None:
-    """Run the server, as `dragoman serve` does, with stub engines."""
+    """Run the server, as `dragoman serve` does."""
     from dragoman.serving.interface import Limits, ServerSettings
     from dragoman.serving.logs import configure_logs
     from dragoman.serving.server import run_server
@@ -194,7 +200,7 @@ def main() -> None:
         settings,
         lambda address, _: print(address, flush=True),
         processes=options["processes"],
-        worker=STUB,
+        worker=options["worker"],
     )
 
 

@@ -13,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+from dragoman.artifact import resolve_model
 from dragoman.serving.messages import EngineInfo
 from dragoman.serving.worker import Worker, WorkerSettings, run_worker
 from support.segment_models import drop, echo, hostile, translation
@@ -55,7 +56,7 @@ class StubWorker(Worker):
 
     def __init__(self, settings: WorkerSettings) -> None:
         run = Path(settings.run)
-        stub = json.loads((run / "stub.json").read_text())
+        stub = json.loads((resolve_model(run) / "stub.json").read_text())
         if stub.get("is_broken"):
             raise OSError(5, "broken stub")
         self.model = StubModel(stub)

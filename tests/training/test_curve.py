@@ -2,6 +2,7 @@
 
 import struct
 
+import pytest
 from matplotlib.figure import Figure
 
 from dragoman.training.curve import draw_curve
@@ -38,15 +39,33 @@ def test_a_run_without_validation_is_drawn_too(tmp_path):
     assert png_size(path) == (960, 720)
 
 
-def test_the_labels_say_which_loss_is_smoothed(tmp_path, monkeypatch):
-    figures = []
+@pytest.fixture
+def figures(monkeypatch):
+    """The figures that are saved."""
+    saved = []
     save = Figure.savefig
 
     def remember(figure, *arguments, **options):
-        figures.append(figure)
+        saved.append(figure)
         save(figure, *arguments, **options)
 
     monkeypatch.setattr(Figure, "savefig", remember)
+    return saved
+
+
+def test_a_general_validation_set_has_a_line_of_its_own(tmp_path, figures):
+    entries = [
+        entry | {"general_bleu": 30.0} if entry["kind"] == "validation" else entry
+        for entry in ENTRIES
+    ]
+    draw_curve(entries, tmp_path / "curve.png", "title", 0.1)
+    axes = figures[0].axes[1]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["in-domain", "general"]
+    assert list(axes.lines[1].get_ydata()) == [30.0] * 3
+    assert axes.get_ylim()[1] > 30
+
+
+def test_the_labels_say_which_loss_is_smoothed(tmp_path, figures):
     draw_curve(ENTRIES, tmp_path / "curve.png", "title", 0.1)
     labels = [text.get_text() for text in figures[0].axes[0].get_legend().get_texts()]
     assert labels == ["training loss (label smoothing 0.1)", "validation loss (not smoothed)"]

@@ -101,6 +101,11 @@ def test_losses_are_labeled():
     assert "validation loss 0.500 (not smoothed) BLEU 12.0" in text
 
 
+def test_the_bleu_of_a_general_validation_set_is_shown_beside_the_other():
+    text = shown(SUMMARY, ValidationResult(50, Scores(0.5, 12.0, 40.25), False))
+    assert "BLEU 12.0 (general 40.2)" in text
+
+
 def test_text_in_messages_is_not_taken_for_markup():
     assert "found [bold]x[/bold]" in shown(SUMMARY, Message(3, "found [bold]x[/bold]"))
 

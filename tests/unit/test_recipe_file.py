@@ -51,7 +51,7 @@ seed: 1.5
         "tokenzier": (
             "recipe.yaml, line 3",
             "unknown setting; did you mean 'tokenizer'? "
-            "Available: corpus, decoding, languages, model, seed, tokenizer, training",
+            "Available: adaptation, corpus, decoding, languages, model, seed, tokenizer, training",
         ),
         "model.width": ("recipe.yaml, line 5", "found 'wide', expected a whole number"),
         "model.head_kind": (

@@ -13,7 +13,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from dragoman import __version__
-from dragoman.cli import corpus, keys, lab, suggestions
+from dragoman.cli import corpus, keys, lab, models, suggestions
+from dragoman.cli.adapt import AdaptCommand, adapt
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.explain import explain
 from dragoman.cli.export import export, import_model
@@ -97,10 +98,12 @@ app.command(rich_help_panel=_START)(show)
 app.command(rich_help_panel=_BUILD)(prepare)
 app.command(rich_help_panel=_BUILD)(train)
 app.command(rich_help_panel=_BUILD)(evaluate)
+app.command(rich_help_panel=_BUILD, cls=AdaptCommand)(adapt)
 app.command(rich_help_panel=_USE)(translate)
 app.command(rich_help_panel=_USE)(serve)
 app.add_typer(keys.app, name="keys", rich_help_panel=_USE)
 app.add_typer(suggestions.app, name="suggestions", rich_help_panel=_USE)
+app.add_typer(models.app, name="models", rich_help_panel=_USE)
 app.command(rich_help_panel=_USE)(export)
 app.command("import", rich_help_panel=_USE)(import_model)
 app.command(rich_help_panel=_INSPECT)(explain)

@@ -37,16 +37,20 @@ class App(typer.Typer):
         super().__init__(cls=_Group, no_args_is_help=True, rich_markup_mode=None, **options)
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[_Function], _Function]:
-        """Add a command."""
-        return super().command(name, cls=_Command, **options)
+        """Add a command; `cls` may be a subclass of `Command`."""
+        return super().command(name, **{"cls": Command} | options)
 
 
-class _Command(TyperCommand):
+class Command(TyperCommand):
+    """A command with a help page in this layout."""
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Name the arguments after the options."""
         arguments = [item for item in self.get_params(ctx) if isinstance(item, TyperArgument)]
         return ["[OPTIONS]", *map(_argument_name, arguments)]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help page."""
         _write_help(self, ctx, formatter)
 
 

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def serve(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Folders of runs or exports, one per language pair.", metavar="RUN..."),
+        typer.Argument(
+            help="Folders of runs, adapted models or exports, one per language pair.",
+            metavar="RUN...",
+        ),
     ],
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 = all networks.")

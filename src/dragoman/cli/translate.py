@@ -26,7 +26,9 @@ _INTERRUPTED = "to end without this message, press Ctrl-D on an empty line"
 def translate(
     run: Annotated[
         str,
-        typer.Argument(metavar="RUN", help="Run folder, or exported model folder (CTranslate2)."),
+        typer.Argument(
+            metavar="RUN", help="Folder of a run, an adapted model or a CTranslate2 export."
+        ),
     ],
     arguments: Annotated[
         list[str] | None,
@@ -219,11 +221,13 @@ def _check_arguments(
 
 def _split_arguments(run: str, arguments: list[str]) -> tuple[list[str], list[str]]:
     """Separate settings (KEY=VALUE) from documents; suggest what else may be meant."""
+    from dragoman.artifact import resolve_model
+
     settings: list[str] = []
     documents: list[str] = []
     for argument in arguments:
         path = Path(argument)
-        is_model = path.is_dir() and (path / "recipe.yaml").is_file()
+        is_model = path.is_dir() and (resolve_model(path) / "recipe.yaml").is_file()
         is_path = path.exists() or any(character in argument for character in "*?[")
         if "=" in argument and not is_path:
             settings.append(argument)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from dragoman.corpus.files import COMPRESSIONS, check_name
 from dragoman.corpus.filter import Filter
 from dragoman.corpus.reader import CorpusReader
-from dragoman.corpus.stages.split import SPLITS
+from dragoman.corpus.stages.split import GENERAL, SPLITS
 from dragoman.errors import DataError, Mistake, RecipeError
 from dragoman.recipe import parts
 from dragoman.recipe.parts import Choice, choose
@@ -31,7 +31,7 @@ def find_corpora(recipe: Recipe, base_folder: Path) -> tuple[Corpus, ...]:
     """Return all corpora of a recipe; raise with all mistakes of the corpus section at once."""
     mistakes = list(_setting_mistakes(recipe, base_folder))
     corpora: list[Corpus] = []
-    for split in SPLITS:
+    for split in (*SPLITS, GENERAL):
         entries: tuple[CorpusFiles, ...] = getattr(recipe.corpus, split)
         for number, entry in enumerate(entries):
             path = f"corpus.{split}.{number}"

@@ -34,7 +34,7 @@ from dragoman.corpus.stages.deduplicate import ExactTask, NearTask, SignTask
 from dragoman.corpus.stages.encode import EncodeTask
 from dragoman.corpus.stages.publish import publish
 from dragoman.corpus.stages.read import ReadTask, chunks_of, counts_of, read_pairs
-from dragoman.corpus.stages.split import HELD_OUT, SplitTask
+from dragoman.corpus.stages.split import GENERAL, HELD_OUT, SplitTask
 from dragoman.corpus.stages.tokenizer import SIDES, TokenizerTask, copy_tokenizer, find_tokenizers
 from dragoman.corpus.task import PreparationTask
 from dragoman.data.manifest import Manifest, ManifestHeader
@@ -301,6 +301,8 @@ class Pipeline:
             weights={number: corpus.weight for number, corpus in enumerate(read.corpora)},
         )
         held_out = {name: chain(read.pairs(name), split.pairs(name)) for name in HELD_OUT}
+        if self.recipe.corpus.general:
+            held_out[GENERAL] = chain(read.pairs(GENERAL))
         tokenizers = (tokenizer.source, tokenizer.target)
         return publish(self.folder, encode.shards, tokenizers, held_out, header)
 

@@ -43,10 +43,12 @@ def compare(
     test: SignificanceTest = "bootstrap",
     trials: int = 0,
     tokenized: bool = False,
+    only: str = "",
 ) -> list[Comparison]:
     """Compare systems with the first of them.
 
-    `trials` is the number of resamples (0 = the default of sacreBLEU's command).
+    `trials` is the number of resamples (0 = the default of sacreBLEU's command). `only` is the name
+    of one metric; the default is all.
     """
     if len(systems) < 2:
         raise DataError(f"found {len(systems)} system(s), expected two or more to compare")
@@ -54,6 +56,8 @@ def compare(
     comparisons = []
     # One metric at a time: sacreBLEU gives both variants of BLEU the same name.
     for name, metric in metrics(tokenized=tokenized).items():
+        if only not in ("", name):
+            continue
         paired = PairedTest(
             list(systems.items()),
             {name: metric},

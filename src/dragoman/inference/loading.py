@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from dragoman.artifact import Artifact, read_unfinished
+from dragoman.artifact import Artifact, read_unfinished, resolve_model
 from dragoman.decoding.engine import Engine, clamp_lengths
 from dragoman.errors import ArtifactError, MissingExtraError, Mistake, RecipeError, suggest
 from dragoman.interop.compatibility.ctranslate2 import obstacles
@@ -72,6 +72,7 @@ def load_model(
         raise RecipeError([Mistake("engine", what)])
     if not folders:
         raise ArtifactError("no model is given; expected the folder of a run")
+    folders = [resolve_model(folder) for folder in folders]
     if len(folders) > 1:
         return _load_ensemble(folders, settings, options)
     folder = folders[0]

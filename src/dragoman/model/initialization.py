@@ -27,7 +27,7 @@ def initialize(model: nn.Module, seed: int) -> None:
         if not parameters:
             continue
         draft = _draft(module)
-        _draw(draft, name, _generator(seed, name))
+        _draw(draft, name, generator_for(seed, name))
         with torch.no_grad():
             for key, parameter in parameters.items():
                 value: torch.Tensor = draft.get_parameter(key)
@@ -52,7 +52,8 @@ def _draft(module: nn.Module) -> nn.Module:
     return draft
 
 
-def _generator(seed: int, name: str) -> torch.Generator:
+def generator_for(seed: int, name: str) -> torch.Generator:
+    """Return the generator of the module with this name."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "little"))
 

@@ -20,9 +20,10 @@ from dragoman.model.parts import (
     Similarity,
 )
 from dragoman.model.position_entry import Added, Concatenated, Projected
+from dragoman.recipe.contradictions import contradictions
 from dragoman.recipe.fitting import entry_mistakes
 from dragoman.recipe.parts import Choice, Chosen, choose
-from dragoman.recipe.schema import ModelRecipe, contradictions
+from dragoman.recipe.schema import ModelRecipe
 
 Interface = TypeVar("Interface")
 

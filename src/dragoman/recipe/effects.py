@@ -34,6 +34,7 @@ _CONDITIONS = (
     _Condition("decoding.temperature", "decoding.search", "sample", neutral=1.0),
     _Condition("decoding.top_k", "decoding.search", "sample", neutral=0),
     _Condition("decoding.top_p", "decoding.search", "sample", neutral=1.0),
+    _Condition("adaptation.rank", "adaptation.method", "adapters"),
     _Condition("model.recurrent", "model.architecture", "recurrent"),
     _Condition("model.convolutional", "model.architecture", "convolutional"),
     _Condition("model.position_features", "model.position_entry", "concatenated"),

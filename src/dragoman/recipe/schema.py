@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic_core import PydanticCustomError
 
 from dragoman.errors import Mistake, RecipeError
+from dragoman.recipe.contradictions import contradictions, contradictions_of_adapters
 from dragoman.recipe.fitting import mistakes_in_fit
 from dragoman.recipe.parts import Choice, known
 from dragoman.storage.files import write_text
@@ -95,6 +96,9 @@ class CorpusRecipe(Section):
     )
     test: tuple[CorpusFiles, ...] = Field(
         (), description="Test corpora (empty = held out from train)"
+    )
+    general: tuple[CorpusFiles, ...] = Field(
+        (), description="Second validation corpora: general text, when a model is adapted"
     )
     held_out: Annotated[int, Field(ge=0)] = Field(
         1000, description="Approximate number of pairs held out for each set that is not given"
@@ -317,6 +321,27 @@ class DecodingRecipe(Section):
     )
 
 
+class AdaptationRecipe(Section):
+    """How a model is adapted to a domain, and when the adapted model replaces its parent."""
+
+    method: Literal["full", "adapters"] = Field(
+        "full", description="Train all weights, or low-rank adapters that are merged at the end"
+    )
+    rank: Count = Field(16, description="Rank of the adapters (adapters only)")
+    replay: Rate = Field(
+        0.5, description="Share of general text among the training pairs (`dragoman adapt`)"
+    )
+    max_general_loss: Amount = Field(
+        1.0, description="Maximum loss of BLEU on general text, for checkpoints and for the gate"
+    )
+    p_value: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.05, description="Significance level of the gate"
+    )
+    max_span_loss: Rate = Field(
+        0.0, description="Maximum loss of protected spans in the gate, as a share"
+    )
+
+
 class Recipe(Section):
     """All settings that determine the result."""
 
@@ -325,6 +350,7 @@ class Recipe(Section):
     tokenizer: TokenizerRecipe = TokenizerRecipe()
     model: ModelRecipe = ModelRecipe()
     training: TrainingRecipe = TrainingRecipe()
+    adaptation: AdaptationRecipe = AdaptationRecipe()
     decoding: DecodingRecipe = DecodingRecipe()
     seed: Annotated[int, Field(ge=0, lt=2**64)] = Field(1, description="Random seed")
 
@@ -354,45 +380,7 @@ class Recipe(Section):
                     "choose tokenizer.kind: sentencepiece",
                 )
             )
+        mistakes += contradictions_of_adapters(self)
         if mistakes:
             raise RecipeError(mistakes)  # Not a ValueError, so pydantic does not wrap it.
         return self
-
-
-def contradictions(model: ModelRecipe) -> list[Mistake]:
-    """Find model settings that are valid alone but impossible together.
-
-    Constraints of parts are checked in `fitting.py`, and by the parts in `model/resolve.py`.
-    """
-    if model.architecture != "transformer":
-        return _contradictions_of_baselines(model)
-    mistakes = []
-    if model.cross_attention == "same_layer" and model.encoder_layers != model.decoder_layers:
-        mistakes.append(
-            Mistake(
-                "model.cross_attention",
-                f"same_layer needs as many encoder layers ({model.encoder_layers}) as decoder "
-                f"layers ({model.decoder_layers}); make them equal, or choose last_layer",
-            )
-        )
-    if model.position_entry == "concatenated" and model.position_features >= model.width:
-        mistakes.append(
-            Mistake(
-                "model.position_features",
-                f"found {model.position_features}, expected less than model.width "
-                f"({model.width}): the rest is left for the token",
-            )
-        )
-    return mistakes
-
-
-def _contradictions_of_baselines(model: ModelRecipe) -> list[Mistake]:
-    """Check the recurrent and convolutional baselines, which have few settings of their own."""
-    is_halved = model.architecture == "recurrent" and model.recurrent.bidirectional
-    if is_halved and model.width % 2:
-        what = (
-            f"found {model.width}, expected an even number: half of it reads forwards, half "
-            "backwards; or set model.recurrent.bidirectional: false"
-        )
-        return [Mistake("model.width", what)]
-    return []

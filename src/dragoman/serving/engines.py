@@ -16,6 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
+from dragoman.artifact import resolve_model
 from dragoman.documents.methods import SegmentRequest
 from dragoman.errors import ArtifactError
 from dragoman.inference.joining import Translation
@@ -265,6 +266,8 @@ Fingerprint = tuple[str, ...]
 def fingerprint(run: Path) -> Fingerprint:
     """Describe which model a folder holds, so that a change of `current` or of files is noticed."""
     real = run.resolve()
+    with contextlib.suppress(ArtifactError):  # It is reported when the model is loaded.
+        real = resolve_model(run).resolve()
     names = ("model.safetensors", "model.bin", "ctranslate2/model.bin", "card.json")
     parts = [str(real)]
     for name in names:

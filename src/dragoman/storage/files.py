@@ -48,10 +48,10 @@ def atomic_folder(path: Path, temporary: Path | None = None) -> Iterator[Path]:
     temporary.mkdir(exist_ok=True)
     try:
         yield temporary
-        for file in temporary.iterdir():
-            if file.is_file():
-                _share(file)
-            _flush(file)
+        for item in temporary.rglob("*"):
+            if item.is_file():
+                _share(item)
+            _flush(item)
         _flush(temporary)
         try:
             temporary.rename(path)
@@ -69,13 +69,25 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_bytes(text.encode())
 
 
-def link_or_copy(source: Path, path: Path) -> None:
-    """Put a finished file at a second path: a hard link if the file system allows it, or a copy."""
+def atomic_symlink(target: str, path: Path) -> None:
+    """Create a symbolic link, or let an existing one point to another target in one step."""
+    temporary = _temporary(path)
+    try:
+        temporary.symlink_to(target)
+        temporary.replace(path)
+        _flush(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def link_or_copy(source: Path, path: Path, *, links: bool = True) -> None:
+    """Put a finished file at a second path: a hard link if the file system allows it, or a copy.
+
+    A hard link shares changes that a program makes in place; `links=False` always copies.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
-        try:
-            os.link(source, temporary)
-        except OSError:
+        if not (links and _link(source, temporary)):
             shutil.copyfile(source, temporary)
 
 
@@ -127,6 +139,15 @@ def verify_hashes(folder: Path, hashes: Mapping[str, str]) -> Iterator[str]:
 def _temporary(path: Path) -> Path:
     # Process id and a random part: a process on another machine may write the same file.
     return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+
+
+def _link(source: Path, path: Path) -> bool:
+    """Make a hard link; return whether the file system allows it."""
+    try:
+        os.link(source, path)
+    except OSError:
+        return False
+    return True
 
 
 def _share(path: Path) -> None:

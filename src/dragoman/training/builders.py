@@ -11,6 +11,7 @@ from dragoman.model.build import build_model
 from dragoman.model.encoder_decoder import EncoderDecoder
 from dragoman.model.initialization import initialize
 from dragoman.tokenizer.bpe_dropout import BpeDropout
+from dragoman.training.adapters import add_adapters
 from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.device import choose_precision, is_compiled
 from dragoman.training.feed import Feed, Retokenizer
@@ -44,8 +45,12 @@ def build_objective(run: Run) -> Objective:
         shard(objective, torch.bfloat16 if is_mixed else None)
     objective.to_empty(device=world.device)
     initialize(model, run.recipe.seed)
-    if settings.init_from and not run.has_checkpoints:
+    has_adapters = run.recipe.adaptation.method == "adapters"
+    # Checkpoints have the merged weights and the adapters, not the frozen weights.
+    if settings.init_from and (has_adapters or not run.has_checkpoints):
         _load_initial_weights(run, model)
+    if has_adapters:
+        add_adapters(model, run.recipe.adaptation.rank, run.recipe.seed)
     return objective.train()
 
 

@@ -1,4 +1,7 @@
-"""`curve.png`: training and validation loss above, validation BLEU below, by update."""
+"""`curve.png`: training and validation loss above, validation BLEU below, by update.
+
+A run with a general validation set has two lines of BLEU.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from matplotlib.figure import Figure
 from dragoman.storage.files import atomic_write
 from dragoman.training.journal import JournalEntry
 
-_TRAINING, _VALIDATION, _BLEU = "#9aa7b5", "#1f6f8b", "#b5432a"
+_TRAINING, _VALIDATION, _BLEU, _GENERAL = "#9aa7b5", "#1f6f8b", "#b5432a", "#6b5b95"
 
 
 def draw_curve(
@@ -33,10 +36,17 @@ def draw_curve(
     )
     loss_axes.set_ylabel("loss per token (nats)")
     loss_axes.legend(frameon=False, loc="upper right")
-    bleu_axes.plot(*_series(validations, "bleu"), "o-", color=_BLEU, ms=3)
+    general = [entry for entry in validations if "general_bleu" in entry]
+    label = "in-domain" if general else None
+    bleu_axes.plot(*_series(validations, "bleu"), "o-", color=_BLEU, ms=3, label=label)
+    if general:
+        series = _series(general, "general_bleu")
+        bleu_axes.plot(*series, "s--", color=_GENERAL, ms=3, label="general")
+        bleu_axes.legend(frameon=False, loc="lower right")
     bleu_axes.set_ylabel("validation BLEU (greedy)")
-    best_bleu = max((entry["bleu"] for entry in validations), default=0.0)
-    bleu_axes.set_ylim(0, max(1.1 * best_bleu, 1.0))
+    scores = [entry["bleu"] for entry in validations]
+    scores += [entry["general_bleu"] for entry in general]
+    bleu_axes.set_ylim(0, max(1.1 * max(scores, default=0.0), 1.0))
     bleu_axes.set_xlim(left=0)
     bleu_axes.set_xlabel("updates")
     for best in [entry for entry in validations if entry["is_best"]][-1:]:

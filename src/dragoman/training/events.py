@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 
 class Scores(NamedTuple):
-    """The quality of a model on the validation set."""
+    """The quality of a model on the validation sets."""
 
     loss: float
     """Mean cross-entropy per target token, without label smoothing."""
     bleu: float
+    general_bleu: float | None = None
+    """BLEU on the general validation set (`corpus.general`), if there is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from dragoman.training.trainer import Trainer
 
 def finish_run(run: Run, trainer: Trainer, version: str) -> Card:
     """Write weights, card and curve; all ranks call this. `version` is that of Dragoman."""
-    parameters = trainer.learner.named_parameters
+    parameters = trainer.learner.weights()
     steps = _chosen_steps(run, trainer.state.best_step)
     weights = average_checkpoints(run, parameters, steps)
     card = make_card(run, trainer, steps, version)
@@ -58,11 +58,10 @@ def average_checkpoints(
     run: Run, parameters: Mapping[str, Tensor], steps: tuple[int, ...]
 ) -> dict[str, Tensor]:
     """Return the mean of the weights of these checkpoints; of their moving averages if present."""
-    model = {name: parameter.detach() for name, parameter in parameters.items()}
     prefix = "average." if run.settings.ema_decay else ""
 
     def read(step: int) -> dict[str, Tensor]:
-        tensors = {f"{prefix}{name}": torch.empty_like(value) for name, value in model.items()}
+        tensors = {f"{prefix}{name}": torch.empty_like(value) for name, value in parameters.items()}
         run.checkpoints.load(step, tensors)
         return {name.removeprefix(prefix): value for name, value in tensors.items()}
 
@@ -101,7 +100,7 @@ def make_card(run: Run, trainer: Trainer, steps: tuple[int, ...], version: str) 
         world_size=run.world.world_size,
         device=device_name(run.world.device),
         threads=torch.get_num_threads(),
-        parameters=sum(parameter.numel() for parameter in trainer.learner.parameters),
+        parameters=sum(weight.numel() for weight in trainer.learner.weights().values()),
         updates=state.updates,
         pairs=state.pairs,
         source_tokens=state.source_tokens,

@@ -3,7 +3,7 @@
 Each entry has a `kind` and a `step`:
 
     progress      loss, learning_rate, grad_norm, tokens_per_second, seconds
-    validation    loss, bleu, is_best
+    validation    loss, bleu, is_best, and general_bleu if there is a general validation set
     skipped       position: an update was skipped, its loss or gradient was not finite
     save_failed   reason: a checkpoint was not saved
 

@@ -134,7 +134,10 @@ class _ChunkedLoss(torch.autograd.Function):
         loss = -share * (state_sum * weight_sum).sum()
         if needs_gradient:
             states_gradient = torch.empty_like(features)
-            weight_gradient = torch.zeros_like(weight, dtype=torch.float32)
+            # A frozen weight, as with adapters, needs no gradient.
+            weight_gradient = (
+                torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
+            )
         buffer = features.new_empty(min(chunk, len(states)), len(weight), dtype=torch.float32)
         for start in range(0, len(states), chunk):
             rows = slice(start, start + chunk)
@@ -150,18 +153,22 @@ class _ChunkedLoss(torch.autograd.Function):
                 logits.scatter_add_(1, targets, torch.full_like(target_logits, smoothing - 1))
                 gradient = logits.to(features.dtype)
                 torch.mm(gradient, matrix, out=states_gradient[rows])
-                weight_gradient += gradient.t() @ features[rows]
+                if weight_gradient is not None:
+                    weight_gradient += gradient.t() @ features[rows]
         if needs_gradient:
             states_gradient -= (share * weight_sum).to(features.dtype)
-            weight_gradient -= share * state_sum
+            if weight_gradient is not None:
+                weight_gradient -= share * state_sum
             ctx.states_dtype, ctx.weight_dtype = states.dtype, weight.dtype
             ctx.save_for_backward(states_gradient, weight_gradient)
         return loss
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         states_gradient, weight_gradient = ctx.saved_tensors
-        for_weight = (gradient * weight_gradient).to(ctx.weight_dtype)
+        for_weight = None
+        if weight_gradient is not None:
+            for_weight = (gradient * weight_gradient).to(ctx.weight_dtype)
         return gradient * states_gradient.to(ctx.states_dtype), for_weight, None, None, None
 
 

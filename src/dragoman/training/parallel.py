@@ -38,6 +38,7 @@ from torch.utils.checkpoint import checkpoint
 from dragoman.errors import DragomanError
 from dragoman.model.encoder_decoder import EncoderDecoder
 from dragoman.shapes import Tensor
+from dragoman.training.adapters import plain_weights
 from dragoman.training.loss import MicroBatch, Objective
 
 if TYPE_CHECKING:
@@ -168,7 +169,11 @@ class Learner:
 
     def __init__(self, objective: Objective, world: World) -> None:
         self.objective = objective
-        self.named_parameters = dict(objective.model.named_parameters())
+        everything = dict(objective.model.named_parameters())
+        self.named_parameters = {
+            name: value for name, value in everything.items() if value.requires_grad
+        }
+        self.has_adapters = len(self.named_parameters) < len(everything)
         self.parameters = list(self.named_parameters.values())
         self._sum = PairwiseGradientSum(self.parameters)
         self._wrapped: nn.Module = objective
@@ -181,6 +186,12 @@ class Learner:
             hook = lambda world, bucket: self._sum_bucket(world, bucket)  # noqa: E731, PLW0108
             ddp.register_comm_hook(world, hook)
             self._wrapped = ddp
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the weights of the model, with merged adapters."""
+        if self.has_adapters:
+            return plain_weights(self.objective.model)
+        return {name: value.detach() for name, value in self.named_parameters.items()}
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:

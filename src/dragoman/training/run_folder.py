@@ -37,15 +37,16 @@ from dragoman.training.parallel import World
 JOURNAL, CURVE = "journal.jsonl", "curve.png"
 _FACTS = "run.json"
 
-CHANGEABLE = frozenset(
-    {
+CHANGEABLE = {
+    "training": {
         *("steps", "minutes", "patience", "min_delta", "best_metric", "validate_every"),
         *("validation_pairs", "save_every", "keep_checkpoints", "average_checkpoints"),
         *("log_every", "tensorboard", "compile", "parallel", "activation_checkpointing"),
         *("threads", "folder"),
-    }
-)
-"""Settings of `training` that may change when a run is resumed: they do not change the data or the
+    },
+    "adaptation": {"max_general_loss", "p_value", "max_span_loss", "replay"},
+}
+"""Settings that may change when a run is resumed: they do not change the data or the
 updates. Compilation, sharding and threads can change the last digits of a sum."""
 
 
@@ -156,10 +157,10 @@ class Run:
     def _check_settings(self, before: Recipe) -> None:
         """Refuse settings that would make it a different run."""
         mistakes = []
-        for section in ("languages", "tokenizer", "model", "training"):
+        for section in ("languages", "tokenizer", "model", "training", "adaptation"):
             old, new = getattr(before, section), getattr(self.recipe, section)
             for name in type(new).model_fields:
-                may_change = section == "training" and name in CHANGEABLE
+                may_change = name in CHANGEABLE.get(section, ())
                 if name == "steps" and self.settings.schedule == "linear":
                     may_change = False  # The learning rate depends on the last step.
                 old_value, new_value = getattr(old, name), getattr(new, name)

@@ -79,6 +79,8 @@ class TrainingState:
     """BLEU, or minus the loss: a larger value is better."""
     best_step: int = 0
     validations_without_improvement: int = 0
+    first_general_bleu: float | None = None
+    """BLEU on the general validation set before the first update."""
     skipped_steps: list[int] = field(default_factory=list)
     """Skipped steps among the last `SKIP_WINDOW` steps."""
     unscheduled_saves: list[int] = field(default_factory=list)
@@ -115,13 +117,15 @@ class Trainer:
     autocast: AbstractContextManager[None]
     """Mixed precision, for each forward pass."""
     score: Callable[[], Scores]
-    """Scores the model on the validation set."""
+    """Scores the model on the validation sets."""
     checkpoints: Checkpoints
     stop: StopRequest
     report: Callable[[TrainingEvent], None]
     """Receives every event, for a display."""
     journal: Journal | None = None
     """Only the main rank has one."""
+    max_general_loss: float | None = None
+    """Maximum loss of BLEU on the general validation set; None without such a set."""
     end_reason: EndReason = ""
     """The limit that ended training; empty during training and after a stop request."""
     failed_saves: int = 0
@@ -135,6 +139,7 @@ class Trainer:
         if self.end_reason:
             return
         self.timer = SessionTimer(state.seconds)
+        self._validate_first_weights()
         for data in self.feed.steps(state.position):
             state.step += 1
             lr = learning_rate(settings, state.step)
@@ -203,25 +208,47 @@ class Trainer:
             self.average.update(self.state.updates)
 
     def validate(self) -> None:
-        """Score the weights or their moving average on the validation set; remember the best."""
+        """Score the weights or their moving average on the validation sets; remember the best.
+
+        The best has lost at most `max_general_loss` BLEU on the general set.
+        """
         state, settings = self.state, self.settings
         averaged = nullcontext() if self.average is None else self.average.applied()
         with averaged, self.learner.evaluating(), self.autocast:
             scores = self.score()
         # All ranks must make the same decisions, so they use the scores of the main rank.
-        scores = Scores(*self.world.all_reduce_sum(scores if self.world.is_main else (0.0, 0.0)))
+        values = [value for value in scores if value is not None]
+        scores = Scores(
+            *self.world.all_reduce_sum([value * self.world.is_main for value in values])
+        )
         if state.best_metric != settings.best_metric:
             # The recipe has changed since the best score. BLEU and loss cannot be compared.
             state.best_metric, state.best_value = settings.best_metric, None
         value = scores.bleu if settings.best_metric == "bleu" else -scores.loss
-        is_best = state.best_value is None or value > state.best_value + settings.min_delta
+        is_better = state.best_value is None or value > state.best_value + settings.min_delta
+        is_best = is_better and self._keeps_general_quality(scores)
         if is_best:
             state.best_value, state.best_step = value, state.step
             state.validations_without_improvement = 0
         else:
             state.validations_without_improvement += 1
-        self._write("validation", **scores._asdict(), is_best=is_best)
+        facts = {name: value for name, value in scores._asdict().items() if value is not None}
+        self._write("validation", **facts, is_best=is_best)
         self.report(ValidationResult(state.step, scores, is_best))
+
+    def _validate_first_weights(self) -> None:
+        """Measure what training can lose. If no update helps, these weights become the model."""
+        if self.max_general_loss is not None and self.state.first_general_bleu is None:
+            self.validate()
+            self.save_checkpoint(is_scheduled=True)
+            self.timer.exclude()
+
+    def _keeps_general_quality(self, scores: Scores) -> bool:
+        if scores.general_bleu is None or self.max_general_loss is None:
+            return True
+        if self.state.first_general_bleu is None:
+            self.state.first_general_bleu = scores.general_bleu
+        return self.state.first_general_bleu - scores.general_bleu <= self.max_general_loss
 
     def save_checkpoint(self, *, is_scheduled: bool) -> None:
         """Save a checkpoint. Report a failure (a full disk); end the run after several in a row."""
@@ -259,12 +286,14 @@ class Trainer:
             self.report(Message(self.state.step, reason))
 
     def tensors(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Return the tensors of a checkpoint: the model's, then those of optimizers and average."""
+        """Return the tensors of a checkpoint: merged weights, then what a resumed run needs."""
         parameters = self.learner.named_parameters
         others = moments(self.optimizers, parameters)
+        if self.learner.has_adapters:
+            others |= {f"adapter.{name}": value.detach() for name, value in parameters.items()}
         if self.average is not None:
             others |= {f"average.{name}": value for name, value in self.average.weights.items()}
-        return {name: value.detach() for name, value in parameters.items()}, others
+        return self.learner.weights(), others
 
     def _count(self, totals: StepTotals, position: StreamPosition, *, is_finite: bool) -> None:
         state = self.state

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.artifact import resolve_model
 from dragoman.corpus.files import read_lines
 from dragoman.corpus.row import Reject
 from dragoman.data.manifest import MANIFEST
@@ -63,14 +64,14 @@ def evaluate(  # noqa: PLR0913  (one parameter for each option of the command)
         trust_parts: allow model folders to import parts that are not in this package.
         on_progress: called with the progress of each stage.
     """
-    folders = {str(folder): Path(folder) for folder in (run, *against)}
+    folders = {str(folder): resolve_model(Path(folder)) for folder in (run, *against)}
     if len(folders) < 1 + len(against):
         names = [str(folder) for folder in (run, *against)]
         repeated = next(name for name in names if names.count(name) > 1)
         raise DataError(f"the run {repeated!r} is named twice; expected different runs to compare")
     is_test_set = source is None and not references
     if is_test_set:
-        text = _find_test_set(Path(run))
+        text = _find_test_set(folders[str(run)])
     else:
         source_path = Path(source) if source is not None else None
         text = _read_text(source_path, [Path(path) for path in references])
@@ -114,7 +115,7 @@ def evaluate(  # noqa: PLR0913  (one parameter for each option of the command)
         robustness=tuple(checks),
         worst_sentences=tuple(worst_sentences(text.sources, texts[first], text.references)),
         notes=(
-            *(_warn_about_other_corpora(Path(run), folders) if is_test_set else ()),
+            *(_warn_about_other_corpora(str(run), folders) if is_test_set else ()),
             *_warn_about_intervals(systems, len(text.sources)),
         ),
     )
@@ -269,9 +270,9 @@ def _corpus_hash(run: Path) -> str | None:
     return None if card is None else card.corpus_sha256
 
 
-def _warn_about_other_corpora(run: Path, folders: Mapping[str, Path]) -> Iterator[str]:
+def _warn_about_other_corpora(run: str, folders: Mapping[str, Path]) -> Iterator[str]:
     """Warn about runs whose training corpus may contain the test set."""
-    corpus_hash = _corpus_hash(run)
+    corpus_hash = _corpus_hash(folders[run])
     for name, folder in folders.items():
         if _corpus_hash(folder) != corpus_hash:
             yield (

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dragoman.artifact import resolve_model
 from dragoman.errors import DataError
 
 ExportFormat = Literal["ctranslate2", "huggingface"]
@@ -33,7 +34,7 @@ def export(
 
     An export of another model, or with another quantization, is replaced only with `force`.
     """
-    run = Path(run)
+    run = resolve_model(Path(run))
     folder = Path(output) if output is not None else run / to
     # Imported here, because each format needs libraries that the other does not.
     if to == "ctranslate2":

@@ -123,6 +123,7 @@ def _build_trainer(run: Run, stop: StopRequest, report: OnProgress) -> Trainer:
         world=world,
         autocast=autocast,
         score=_scorer(run, objective),
+        max_general_loss=run.recipe.adaptation.max_general_loss if _has_general(run) else None,
         checkpoints=run.checkpoints,
         stop=stop,
         report=report,
@@ -130,28 +131,40 @@ def _build_trainer(run: Run, stop: StopRequest, report: OnProgress) -> Trainer:
 
 
 def _scorer(run: Run, objective: Objective) -> Callable[[], Scores]:
-    """Return a function that scores the objective's current weights on the validation set."""
-    sides = []
-    for side in ("source", "target"):
-        text = (run.prepared.folder / f"validation.{side}").read_text(encoding="utf-8")
-        sides.append(text.split("\n")[:-1][: run.settings.validation_pairs])
-    validation_set = ValidationSet(
-        sources=sides[0],
-        references=sides[1],
-        tokenizers=run.tokenizers,
-        recipe=run.recipe,
-        device=run.world.device,
-        max_positions=objective.model.max_positions,
-    )
+    """Return a function that scores the objective's current weights on the validation sets."""
+    max_positions = objective.model.max_positions
+    validation_set = _validation_set(run, "validation", max_positions)
+    general_set = _validation_set(run, "general", max_positions) if _has_general(run) else None
 
     def batch_loss(batch: Batch) -> float:
         with torch.no_grad():
             return float(objective.validation_loss(to_tensors(batch, run.world.device)))
 
     def score() -> Scores:
-        return Scores(validation_set.loss(batch_loss), validation_set.bleu(objective))
+        general_bleu = None if general_set is None else general_set.bleu(objective)
+        return Scores(validation_set.loss(batch_loss), validation_set.bleu(objective), general_bleu)
 
     return score
+
+
+def _has_general(run: Run) -> bool:
+    """Whether the prepared corpus has a second validation set, of general text."""
+    return "general.source" in run.prepared.manifest.files
+
+
+def _validation_set(run: Run, name: str, max_positions: int | None) -> ValidationSet:
+    sides = []
+    for side in ("source", "target"):
+        text = (run.prepared.folder / f"{name}.{side}").read_text(encoding="utf-8")
+        sides.append(text.split("\n")[:-1][: run.settings.validation_pairs])
+    return ValidationSet(
+        sources=sides[0],
+        references=sides[1],
+        tokenizers=run.tokenizers,
+        recipe=run.recipe,
+        device=run.world.device,
+        max_positions=max_positions,
+    )
 
 
 @contextlib.contextmanager
@@ -174,7 +187,7 @@ def _summary(run: Run, trainer: Trainer) -> TrainingSummary:
         steps=settings.steps,
         minutes=settings.minutes,
         model=f"{model.architecture}, {layers}, width {model.width}",
-        parameters=sum(parameter.numel() for parameter in trainer.learner.parameters),
+        parameters=sum(weight.numel() for weight in trainer.learner.weights().values()),
         pairs=sum(run.prepared.rows),
         device=device_name(run.world.device),
         threads=torch.get_num_threads(),

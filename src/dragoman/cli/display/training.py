@@ -76,6 +76,8 @@ class TrainingDisplay:
                     self._line(step, self._losses + self._bleu)
             case ValidationResult(step, scores, is_best):
                 self._bleu = f" BLEU {scores.bleu:.1f}"
+                if scores.general_bleu is not None:
+                    self._bleu += f" (general {scores.general_bleu:.1f})"
                 self._update(facts=self._losses + self._bleu)
                 best = ", best so far" if is_best else ""
                 self._line(

@@ -12,7 +12,7 @@ from html import escape
 from dragoman.corpus.report.advice import advice, share
 from dragoman.corpus.report.model import CorpusReport, Report
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #5c6670; --line: #d7dce1;
   --paper: #fff; --one: #0b6e99; --two: #d9730d; --kept: #2f7d4f; --warn: #fff4e0;
   --good: #e7f5ec; --code: #eef1f4 }
@@ -67,7 +67,7 @@ def render(report: Report, next_command: str) -> str:
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head><body>\n{''.join(body)}\n</body></html>\n"
+        f"<style>{STYLE}</style></head><body>\n{''.join(body)}\n</body></html>\n"
     )
 
 

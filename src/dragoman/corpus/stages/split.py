@@ -22,6 +22,8 @@ from dragoman.corpus.task import PreparationTask
 
 SPLITS = ("train", "validation", "test")
 HELD_OUT = SPLITS[1:]
+GENERAL = "general"
+"""A second validation set; only whole corpora belong to it."""
 LENGTH_EDGES = np.array([0, 1, 2, 4, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200])
 RATIO_EDGES = np.round(np.exp(np.linspace(-1.6, 1.6, 33)), 3)
 _RESOLUTION = 1 << 32

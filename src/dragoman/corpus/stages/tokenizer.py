@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from dragoman.artifact import resolve_model
 from dragoman.corpus import table
 from dragoman.corpus.counts import SplitCounts
 from dragoman.corpus.stages.split import SPLITS
@@ -61,7 +62,7 @@ def find_tokenizers(
             what = "a marian tokenizer comes with an imported model; name the folder of that model"
             raise RecipeError([Mistake("tokenizer.init_from", what)])
         return None
-    folder = base_folder / settings.init_from
+    folder = resolve_model(base_folder / settings.init_from)
     try:
         if folder.resolve() == prepared.resolve():
             raise DataError("found the folder that this recipe prepares; expected another folder")
