@@ -124,7 +124,7 @@ class Artifact:
 def resolve_model(folder: Path) -> Path:
     """Return the model folder that a path means: of a model with versions, the current version.
 
-    Whoever reads several files of a model calls this once, because `current` may change meanwhile.
+    A caller that reads several files of a model resolves its path once: `current` may change.
     """
     link = folder / CURRENT
     if not link.is_symlink():
