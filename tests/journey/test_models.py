@@ -139,9 +139,7 @@ def test_a_model_with_versions_is_accepted_where_a_run_is(folder):
     run("models", "rollback", "adapted")
     assert translation("adapted") == translation("adapted/versions/1")
     assert translation("adapted") != translation("adapted/versions/2")
-    assert "Wrote adapted/versions/1/huggingface" in run(
-        *("export", "adapted", "--to", "huggingface")
-    )
+    assert "Wrote adapted/versions/1/ctranslate2" in run("export", "adapted")
     (folder / "reference.txt").write_text("\n".join(lines(8, seed=2)) + "\n", encoding="utf-8")
     texts = ("--source", "in.txt", "--reference", "reference.txt")
     assert "adapted" in run("evaluate", "adapted", "adapted/versions/2", *texts)
