@@ -37,6 +37,21 @@ GERMAN = [
     *("der Bär mag die grünen Äpfel", "hallo Welt", "ein kleiner Hund sieht die Katze"),
     *("der alte Mann hat zweiundvierzig Eier", "sie liest (gut), was da steht", "nein!"),
 ]
+SMALL: dict[str, Any] = {
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "activation_function": "swish",
+    "max_position_embeddings": 128,
+    "scale_embedding": True,
+    "eos_token_id": 0,
+    "forced_eos_token_id": 0,
+}
+
 MISSING_PIECE = "!"
 """A piece of the SentencePiece models that the vocabulary does not have."""
 
@@ -64,11 +79,15 @@ def write_opus(
     is_separate: bool = False,
     languages: Sequence[str] = ("deu",),
     target: str = "de",
+    has_zero_padding: bool = False,
+    words: int = 0,
     **config: Any,
 ) -> tuple[MarianMTModel, list[dict[str, int]]]:
     """Write a random model in the layout of OPUS-MT, with its tokenizer.
 
-    Return the model and its vocabularies. `languages` are those of the language tokens.
+    Return the model and its vocabularies. `languages` are those of the language tokens; `words` is
+    a number of tokens that nothing uses. The embedding of the padding, with which a translation
+    begins, is zero in real models.
     """
     folder.mkdir()
     english, german = unigram(ENGLISH), unigram(GERMAN)
@@ -82,6 +101,7 @@ def write_opus(
             "<unk>",
             *(f">>{code}<<" for code in languages),
             *(piece for piece in listed if piece != MISSING_PIECE),
+            *(f"unused{number}" for number in range(words)),
         ]
         vocabularies.append({piece: row for row, piece in enumerate([*pieces, "<pad>"])})
         (folder / name).write_text(json.dumps(vocabularies[-1]), encoding="utf-8")
@@ -91,32 +111,21 @@ def write_opus(
         json.dumps({"source_lang": "en", "target_lang": target, "separate_vocabs": is_separate})
     )
     padding = vocabularies[-1]["<pad>"]
-    model = MarianMTModel(
-        MarianConfig(
-            vocab_size=len(vocabularies[0]),
-            decoder_vocab_size=len(vocabularies[-1]),
-            d_model=16,
-            encoder_layers=2,
-            decoder_layers=3,
-            encoder_attention_heads=2,
-            decoder_attention_heads=2,
-            encoder_ffn_dim=24,
-            decoder_ffn_dim=24,
-            max_position_embeddings=128,
-            scale_embedding=True,
-            pad_token_id=padding,
-            decoder_start_token_id=padding,
-            eos_token_id=0,
-            forced_eos_token_id=0,
-            share_encoder_decoder_embeddings=not is_separate,
-            **({"activation_function": "swish"} | config),
-        )
-    )
+    settings = SMALL | {
+        "vocab_size": len(vocabularies[0]),
+        "decoder_vocab_size": len(vocabularies[-1]),
+        "pad_token_id": padding,
+        "decoder_start_token_id": padding,
+        "share_encoder_decoder_embeddings": not is_separate,
+    }
+    model = MarianMTModel(MarianConfig(**(settings | config)))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "embed_positions" not in name:
                 is_norm = name.endswith("norm.weight")
                 parameter.copy_(torch.randn_like(parameter) * 0.3 + is_norm)
+        if has_zero_padding:
+            model.model.shared.weight[padding] = 0
         model.final_logits_bias.normal_()
     generation = model.generation_config
     generation.bad_words_ids, generation.num_beams = [[padding]], 4
