@@ -54,6 +54,8 @@ _FORMAT, _RECIPE, _WEIGHTS, _TOKENIZER = (
     "tokenizer",
 )
 _CHECKPOINT = re.compile(r"step-(\d+)")
+_EXPORT = "dragoman.json"
+"""File of an export (`interop/folder.py`), which is no run."""
 _MANIFEST, _STATE, _OPTIMIZER = "manifest.json", "state.json", "optimizer.safetensors"
 _AVERAGE = "average."
 """Prefix of the moving average of the weights; a checkpoint stores it with the optimizer."""
@@ -261,6 +263,12 @@ def _read_recipe(folder: Path, trust_parts: bool) -> Recipe:
 
 def _not_a_model(folder: Path) -> str:
     """Explain why a folder is no model; name a run inside it if there is one."""
+    if (folder / _EXPORT).is_file():
+        return (
+            f"{str(folder)!r} is a CTranslate2 export: it can translate and serve, but it has no "
+            "weights that can be trained, explained or exported. Give the run that it was made "
+            "from; to train an OPUS-MT model, import the one of Hugging Face"
+        )
     if (folder / _RECIPE).exists() and (folder / _TOKENIZER).is_dir():
         return (
             f"the training of {str(folder)!r} is not finished; finish it with the same command: "

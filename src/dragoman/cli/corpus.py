@@ -36,7 +36,8 @@ def show_pairs(
       dragoman corpus show first/prepared --start 100
     """
     with needs("reading a corpus", "prepare"):
-        from dragoman.corpus.opening import CorpusRequest, LanguagePair
+        from dragoman.corpus.opening import CorpusRequest
+        from dragoman.text.languages import LanguagePair
         from dragoman.workflow.corpus_pairs import read_pairs
 
     request = CorpusRequest(tuple(files), LanguagePair.parse(languages), format)

@@ -52,21 +52,37 @@ def export(
 
 
 def import_model(
-    folder: Annotated[
+    model: Annotated[
         Path,
-        typer.Argument(help="Folder of a Marian model, for example OPUS-MT, from Hugging Face."),
+        typer.Argument(
+            help="Folder of a Marian model (OPUS-MT) from Hugging Face or of a CTranslate2 model, "
+            "or an Argos package."
+        ),
     ],
-    run: Annotated[Path, typer.Argument(help="Run folder to write.")],
+    run: Annotated[Path, typer.Argument(help="Folder to write.")],
+    languages: Annotated[
+        str,
+        typer.Option(
+            metavar="en-de",
+            help="Source and target language, if the model does not name them or has several.",
+        ),
+    ] = "",
 ) -> None:
-    """Import a Marian model from Hugging Face as a run.
+    """Import a published model, to translate, serve or (Marian) train with it.
 
     Examples:
       dragoman import opus-mt-en-de en-de
-      dragoman import ~/models/opus-mt-fr-en fr-en
+      dragoman import translate-en_es-1_0.argosmodel en-es
+      dragoman import opus-mt-en-ROMANCE en-fr --languages en-fr
     """
     with needs("importing", "train"):
+        from dragoman.interop.folder import is_export
+        from dragoman.text.languages import LanguagePair
         from dragoman.workflow import exporting
 
-        written = exporting.import_model(folder, run)
+        pair = LanguagePair.parse(languages)
+        written = exporting.import_model(model, run, source=pair.source, target=pair.target)
     typer.echo(f"Wrote {written}")
+    if is_export(written):
+        typer.echo("This model can translate and serve. It cannot be trained.")
     typer.echo(f"Type: dragoman translate {shlex.quote(str(written))} < in.txt")

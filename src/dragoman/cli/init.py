@@ -76,7 +76,8 @@ def init(
       dragoman init project --source memory.tmx --languages fr-es
     """
     with needs("reading a corpus", "prepare"):
-        from dragoman.corpus.opening import CorpusRequest, LanguagePair
+        from dragoman.corpus.opening import CorpusRequest
+        from dragoman.text.languages import LanguagePair
         from dragoman.workflow import initialization
 
     if demo:

@@ -18,30 +18,10 @@ from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.row import Reject, Row
 from dragoman.errors import DataError, RecipeError
 from dragoman.recipe.parts import Choice, Chosen, choose
+from dragoman.text.languages import LanguagePair
 
 _CODE = re.compile(r"[a-z]{2,3}([-_][A-Za-z0-9]{2,8})*")
 _USUAL_COLUMNS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
-
-
-@dataclass(frozen=True, slots=True)
-class LanguagePair:
-    """Two language codes; an empty code is not known yet."""
-
-    source: str = ""
-    target: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> LanguagePair:
-        """Read `en-de`, or `en:pt-BR` for codes with a region; an empty text gives no codes."""
-        if not text:
-            return cls()
-        match = re.fullmatch(r"([a-zA-Z]{2,3})-([a-zA-Z]{2,3})|([\w-]{2,}):([\w-]{2,})", text)
-        if match is None:
-            raise DataError(
-                f"found --languages {text!r}, expected en-de, or en:pt-BR for codes with a region"
-            )
-        source, target = (code for code in match.groups() if code)
-        return cls(source, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +29,7 @@ class CorpusRequest:
     """Corpus files, and what the user has stated about them; empty values are to be found."""
 
     files: tuple[Path, ...]
-    languages: LanguagePair = LanguagePair()
+    languages: LanguagePair = LanguagePair()  # noqa: RUF009  (it is frozen)
     format: str = ""
     source_column: str = ""
     target_column: str = ""

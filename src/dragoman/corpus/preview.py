@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.corpus.filter import Pair
-from dragoman.corpus.opening import CorpusRequest, LanguagePair, OpenCorpus, open_corpus
+from dragoman.corpus.opening import CorpusRequest, OpenCorpus, open_corpus
 from dragoman.corpus.row import NO_TRANSLATION, Reject
 from dragoman.errors import DataError
 from dragoman.recipe.parts import Choice
+from dragoman.text.languages import LanguagePair
 
 _SAMPLE = 500
 _SHOWN = 5

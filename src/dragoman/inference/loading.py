@@ -187,11 +187,11 @@ def _load_ctranslate2(
     _has_ctranslate2(is_required=True)
     from dragoman.decoding.engines.ctranslate2 import CTranslate2  # noqa: PLC0415
 
-    facts = export.facts
+    facts, tokenizers = export.facts, _tokenizers(export.tokenizer)
     return LoadedModel(
-        CTranslate2(export.folder, options.device, threads=options.threads),
+        CTranslate2(export.folder, tokenizers, options.device, threads=options.threads),
         _within_positions(recipe, facts.max_positions),
-        _tokenizers(export.tokenizer),
+        tokenizers,
         facts.model,
         facts.quantization,
         facts.max_positions,

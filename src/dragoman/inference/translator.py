@@ -41,9 +41,9 @@ from dragoman.recipe.effects import settings_without_effect
 from dragoman.recipe.mistakes import mistakes_in
 from dragoman.recipe.schema import DecodingRecipe
 from dragoman.text import sentences
+from dragoman.text.languages import match_code
 from dragoman.text.normalization import normalize_text
 from dragoman.text.sentences import Piece
-from dragoman.tokenizer.interface import UNKNOWN, language_token
 
 __all__ = ["Translation", "Translator"]
 
@@ -94,6 +94,7 @@ class Translator:
         languages = model.recipe.languages
         gap = sentences.gap(languages.source, languages.target)
         self._joiner = Joiner(self.source, self.target, gap)
+        self._language_tokens = self.source.language_ids
         filters = model.recipe.corpus.filters
         self._is_normalized = any(choice.name == "unicode" for choice in filters)
 
@@ -211,8 +212,8 @@ class Translator:
         The line is not split, so it must not be too long for the model.
         """
         _, body, _ = split_space("the line", text)
-        (ids,) = self._encode([body])
-        return [*self._language_ids(language), *ids]
+        (ids,) = self._with_language(1, self._encode([body]), self._language_ids(language))
+        return ids
 
     def with_decoding(self, **changes: Any) -> DecodingRecipe:
         """Return the model's decoding settings with these changes, checked like a recipe."""
@@ -238,16 +239,39 @@ class Translator:
 
     def _language_ids(self, language: str) -> list[int]:
         """Return the id of the token that selects the language; empty if there is no language."""
+        ids = self._language_tokens
+        wanted = language
+        if not language and self.source.needs_language:
+            wanted = next(iter(ids)) if len(ids) == 1 else self.recipe.languages.target
+        code = match_code(wanted, ids) if wanted else None
+        if code is not None:
+            return [ids[code]]
         if not language:
             return []
-        for token in (language_token(language), f">>{language}<<"):
-            token_id = self.source.id_of(token)
-            if token_id != UNKNOWN:
-                return [token_id]
+        known = f"; it has tokens for: {', '.join(sorted(ids))}" if ids else ""
         raise DataError(
-            f"the model has no token for the language {language!r}; choose a target "
+            f"the model has no token for the language {language!r}{known}; choose a target "
             "language of its training corpus. Do not set a language if it has only one"
         )
+
+    def _with_language(
+        self, number: int, pieces: list[list[int]], language_ids: list[int]
+    ) -> list[list[int]]:
+        """Put the language token before each piece of a line.
+
+        The text of an imported model may begin with its own token, for example `>>deu<<`.
+        """
+        if self.source.needs_language and self._language_tokens and pieces:
+            first = pieces[0][:1]
+            if first and first[0] in self._language_tokens.values():
+                return [pieces[0], *([*first, *tokens] for tokens in pieces[1:])]
+            if not language_ids:
+                codes = ", ".join(sorted(self._language_tokens))
+                raise DataError(
+                    f"line {number} has no target language, but the model translates into several; "
+                    f"expected one of: {codes}. In the command line, add --language"
+                )
+        return [[*language_ids, *tokens] for tokens in pieces]
 
     def _begin(self, block: list[NumberedLine], request: _Request) -> _Block:
         """Split and encode lines, and send their pieces to the engine."""
@@ -260,7 +284,7 @@ class Translator:
             pieces, piece_ids = next(split_bodies) if body else ([], [])
             # A text that has only invisible characters has no pieces. It is copied to the output.
             lines.append(SplitLine(leading if pieces else leading + body, tuple(pieces), trailing))
-            ids += [[*request.language_ids, *tokens] for tokens in piece_ids]
+            ids += self._with_language(line.number, piece_ids, request.language_ids)
             if pieces:
                 prefix = self._prefix(line, ids[-len(pieces)], request.settings)
                 prefixes += [prefix, *[[]] * (len(pieces) - 1)]

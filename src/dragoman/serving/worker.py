@@ -18,7 +18,7 @@ from typing import BinaryIO
 from pydantic import BaseModel, ConfigDict
 
 from dragoman.documents.methods import SegmentRequest
-from dragoman.errors import DragomanError
+from dragoman.errors import ArtifactError, DragomanError
 from dragoman.inference.translator import Translator
 from dragoman.serving.messages import (
     EngineInfo,
@@ -78,12 +78,19 @@ class Worker:
         )
         self.model = segment_model(self.translator)
         translator = self.translator
+        languages = translator.recipe.languages
+        if not (languages.source and languages.target):
+            raise ArtifactError(
+                f"{settings.run!r} does not name its languages; a server needs one source and one "
+                "target language. Import it again with its languages, for example: dragoman import "
+                "MODEL en-fr --languages en-fr"
+            )
         options = options_for(translator)
         is_native = translator.engine.name == "ctranslate2"
         self.info = EngineInfo(
             name=run.resolve().name,
-            source=translator.recipe.languages.source,
-            target=translator.recipe.languages.target,
+            source=languages.source,
+            target=languages.target,
             version=translator.model_hash[:12],
             engine=translator.engine.name,
             has_span_tokens=options.has_span_tokens,

@@ -2,14 +2,18 @@
 
 Clients write the code of one language in many ways: `EN-GB`, `zh_TW`, `deu`, `iw`. `match_code`
 finds the language that is meant among those that exist. `language_name` gives its English name.
+`LanguagePair` is the value of the option `--languages`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from dragoman.errors import DataError
 from dragoman.text.language_names import ALIASES, LANGUAGES, REGIONS, SCRIPTS, THREE_LETTERS
 
 # Norwegian text is in Bokmål unless Nynorsk is said; `pb` and `zt` are codes of LibreTranslate.
@@ -29,6 +33,27 @@ _ALIASES = ALIASES | {
 _DEFAULT_SCRIPTS = {"zh": "hans", "sr": "cyrl", "az": "latn", "uz": "latn", "mn": "cyrl"}
 """Of languages with two scripts: the one that a code without a script means."""
 _DEFAULT_REGIONS = {"en": "us", "pt": "pt"}
+
+
+@dataclass(frozen=True, slots=True)
+class LanguagePair:
+    """Two language codes; an empty code is not known yet."""
+
+    source: str = ""
+    target: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> LanguagePair:
+        """Read `en-de`, or `en:pt-BR` for codes with a region; an empty text gives no codes."""
+        if not text:
+            return cls()
+        match = re.fullmatch(r"([a-zA-Z]{2,3})-([a-zA-Z]{2,3})|([\w-]{2,}):([\w-]{2,})", text)
+        if match is None:
+            raise DataError(
+                f"found --languages {text!r}, expected en-de, or en:pt-BR for codes with a region"
+            )
+        source, target = (code for code in match.groups() if code)
+        return cls(source, target)
 
 
 def normalize_code(code: str) -> str:

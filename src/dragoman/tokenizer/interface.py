@@ -6,7 +6,8 @@ text never produces one of these ids.
 Every vocabulary that is learned also contains the reserved tokens. They are private-use characters
 of Unicode: a program puts them into a text in place of spans that must not be translated, or around
 terms. Each is one id, never merged with its neighbors, and it is text: decoding returns it. The
-byte tokenizer has nothing to reserve, and an imported tokenizer has none.
+byte tokenizer has nothing to reserve. `dragoman import` adds them to the tokenizer of a Marian
+model, which has not learned them yet.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class Tokenizer(ABC):
     """The name of the single file in a folder that contains the tokenizer."""
     threads: int = 1
     """The number of threads that encode a batch; some tokenizers ignore it."""
+    needs_language: ClassVar[bool] = False
+    """Whether a source text must begin with a language token, if the vocabulary has any."""
 
     @property
     @abstractmethod
@@ -87,8 +90,23 @@ class Tokenizer(ABC):
         """Return the id of a piece, for example of a language token; UNKNOWN if there is none."""
 
     @property
+    def language_ids(self) -> dict[str, int]:
+        """The ids of the tokens that select a target language, by language code."""
+        ids = {}
+        for number in range(len(SPECIAL), self.size):
+            (piece,) = self.pieces([number])
+            code = piece[2:-1]
+            if piece != language_token(code):
+                break
+            ids[code] = number
+        return ids
+
+    @property
     def has_span_tokens(self) -> bool:
-        """Whether each span token is exactly one id, possibly after the piece for a space."""
+        """Whether each span token is exactly one id, possibly after the piece for a space.
+
+        Whether a model has learned them is said by its recipe (`corpus.span_augmentation`).
+        """
         # The piece that begins every text is the part that two tokens have in common.
         rows = self.encode(SPAN_TOKENS)
         prefix = rows[0][:-1]

@@ -207,8 +207,11 @@ def _find_test_set(run: Path) -> _Text:
             f"{str(run)!r} has no readable card (card.json), so its training corpus is unknown. "
             f"{_own_text_advice(run)}"
         )
-    name = load_recipe(run / "recipe.yaml").corpus.folder
-    candidates = [Path(os.path.relpath(parent / name)) for parent in run.resolve().parents]
+    name = Path(load_recipe(run / "recipe.yaml").corpus.folder)
+    # An absolute path may be one of another machine, from which both folders were copied.
+    names = [name, Path(name.name)] if name.is_absolute() else [name]
+    parents = run.resolve().parents
+    candidates = [Path(os.path.relpath(parent / name)) for name in names for parent in parents]
     for folder in candidates:
         manifest = folder / MANIFEST
         if manifest.is_file() and sha256(manifest) == corpus_hash:

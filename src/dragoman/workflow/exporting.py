@@ -8,6 +8,8 @@ from typing import Literal
 
 from dragoman.artifact import resolve_model
 from dragoman.errors import DataError
+from dragoman.interop import importing
+from dragoman.recipe.schema import LanguagesRecipe, is_language_code
 
 ExportFormat = Literal["ctranslate2", "huggingface"]
 
@@ -53,9 +55,21 @@ def export(
     return ExportResult(folder, to, quantization)
 
 
-def import_model(folder: str | Path, run: str | Path) -> Path:
-    """Convert a Marian model in Hugging Face format (OPUS-MT) to a run; return the run folder."""
-    from dragoman.interop import huggingface_import  # noqa: PLC0415
+def import_model(model: str | Path, run: str | Path, *, source: str = "", target: str = "") -> Path:
+    """Convert a published model, and return its new folder.
 
-    huggingface_import.import_model(Path(folder), Path(run))
+    A Marian model in Hugging Face format (OPUS-MT) becomes a run. An Argos package or a CTranslate2
+    folder becomes an export, which can translate and serve, but cannot be trained. `source` and
+    `target` are language codes, for models that do not name theirs; for a model with several target
+    languages, `target` is the one that is used by default.
+    """
+    languages = _languages(source, target)
+    importing.import_model(Path(model), Path(run), languages)
     return Path(run)
+
+
+def _languages(source: str, target: str) -> LanguagesRecipe:
+    for code in filter(None, (source, target)):
+        if not is_language_code(code):
+            raise DataError(f"found {code!r}, expected a language code such as en or pt-BR")
+    return LanguagesRecipe(source=source, target=target)

@@ -1,13 +1,13 @@
 """The CTranslate2 engine: fast translation on CPU and GPU, without PyTorch.
 
-CTranslate2 takes and returns tokens by name. All sentences with the same length limit are handed
+CTranslate2 takes and returns tokens by name: here by the names of the tokenizers' pieces, because
+an imported model may have other ids. All sentences with the same length limit are handed
 over at once; CTranslate2 sorts and batches them itself. On a CPU, several workers with one thread
 each are faster than one worker with several threads.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +19,7 @@ from dragoman.decoding.engine import Answers, Engine, Hypothesis, length_limit
 from dragoman.errors import ArtifactError
 from dragoman.recipe.schema import DecodingRecipe
 from dragoman.storage.machine import available_cpus
+from dragoman.tokenizer.interface import UNKNOWN, Tokenizer
 
 _BATCH_TOKENS = 1024
 """Source tokens per batch."""
@@ -29,7 +30,14 @@ class CTranslate2(Engine):
 
     name = "ctranslate2"
 
-    def __init__(self, folder: Path, device: str = "auto", *, threads: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        device: str = "auto",
+        *,
+        threads: int = 0,
+    ) -> None:
         if device == "auto":
             device = "cuda" if ctranslate2.get_cuda_device_count() else "cpu"
         try:
@@ -45,8 +53,9 @@ class CTranslate2(Engine):
             raise ArtifactError(
                 f"CTranslate2 cannot load {str(folder)!r} on the device {device!r}: {error}{advice}"
             ) from None
-        self.source_names = _vocabulary(folder, "source")
-        self.target_names = _vocabulary(folder, "target")
+        self.source_names, self.target_names = (
+            tokenizer.pieces(range(tokenizer.size)) for tokenizer in tokenizers
+        )
         self.target_ids = {name: number for number, name in enumerate(self.target_names)}
 
     def close(self) -> None:
@@ -89,13 +98,14 @@ class CTranslate2(Engine):
         return wait
 
     def _hypotheses(self, result: Any, limit: int, with_alignment: bool) -> list[Hypothesis]:
-        id_of, scores = self.target_ids.__getitem__, result.scores
+        ids, scores = self.target_ids, result.scores
         hypotheses = []
         for rank, names in enumerate(result.hypotheses):
             # One row per target token; the source's end token is already left out.
             attention = result.attention[rank] if with_alignment else []
             alignment = [max(range(len(row)), key=row.__getitem__) for row in attention]
-            tokens = tuple(map(id_of, names))
+            # An imported model may have names that are no pieces, such as that of its padding.
+            tokens = tuple(ids.get(name, UNKNOWN) for name in names)
             is_finished = len(names) < limit
             hypotheses.append(Hypothesis(tokens, scores[rank], is_finished, tuple(alignment)))
         return hypotheses
@@ -123,11 +133,3 @@ def _options(settings: DecodingRecipe, with_alignment: bool) -> dict[str, Any]:
         "return_scores": True,
         "return_attention": with_alignment,
     }
-
-
-def _vocabulary(folder: Path, side: str) -> list[str]:
-    """Read the names of the tokens, in the order of their ids."""
-    for name in (f"{side}_vocabulary.json", "shared_vocabulary.json"):
-        if (folder / name).exists():
-            return list(json.loads((folder / name).read_text(encoding="utf-8")))
-    raise ArtifactError(f"{str(folder)!r} has no {side} vocabulary; export the model again")
