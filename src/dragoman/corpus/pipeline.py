@@ -87,11 +87,6 @@ class Pipeline:
         """The folder in which the stages keep their results."""
         return self.folder / "work"
 
-    @property
-    def translations(self) -> Path:
-        """The folder in which translations are kept; recipes share it."""
-        return self.base_folder / self.recipe.corpus.translations
-
     def run(self) -> PipelineResult:
         """Run all stages, one after the other."""
         corpora = find_corpora(self.recipe, self.base_folder, trust_parts=self.trust_parts)
@@ -126,7 +121,7 @@ class Pipeline:
             translate_corpora(
                 [corpus for corpus in corpora if corpus.synthetic],
                 self.work,
-                self.translations,
+                self.base_folder / self.recipe.corpus.synthetic_folder,
                 hashes,
                 self._run,
             )

@@ -110,8 +110,8 @@ class CorpusRecipe(Section):
     )
     max_tokens: Count = Field(256, description="Maximum tokens per side; longer pairs are left out")
     folder: str = Field("prepared", description="Output folder, relative to the recipe")
-    translations: str = Field(
-        "translations", description="Cache of synthetic text, relative to the recipe"
+    synthetic_folder: str = Field(
+        "synthetic", description="Cache of synthetic text, relative to the recipe"
     )
 
 

@@ -59,7 +59,6 @@ def prepare(
     refuse_outside_links(folder)
     count = workers or available_cpus()
     pipeline = Pipeline(loaded, base_folder, folder, count, report_progress, trust_parts)
-    refuse_outside_links(pipeline.translations)
     result = pipeline.run()
     report_progress(PreparationProgress("report", 0, 1))
     report = gather(result)

@@ -33,7 +33,7 @@ class CorpusReport(_Frozen):
 
     name: str
     split: str
-    synthetic: SyntheticReport | None
+    synthetic: SyntheticReport | None = None
     """None for parallel text."""
     rows: int
     kept: int

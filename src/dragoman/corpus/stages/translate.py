@@ -36,7 +36,7 @@ from dragoman.corpus.task import PreparationTask
 from dragoman.errors import DataError
 from dragoman.inference.quality import LENGTH, REPETITION
 from dragoman.inference.translator import Translation
-from dragoman.storage.files import atomic_folder
+from dragoman.storage.files import atomic_folder, refuse_outside_links
 
 BATCH_ROWS = 512
 """The number of lines that are translated together. A kill loses at most the work on one batch of
@@ -163,14 +163,16 @@ class PairTask(PreparationTask):
 def translate_corpora(
     corpora: Sequence[Corpus],
     work: Path,
-    translations: Path,
+    cache: Path,
     hashes: FileHashes,
     run: Callable[[str, Sequence[PreparationTask]], None],
 ) -> list[Path]:
     """Read and translate synthetic corpora; return the folders of their chunks of pairs.
 
-    `work` is for intermediate files, `translations` is the cache, and `run` runs a stage.
+    `work` is for intermediate files, `cache` is for translations, and `run` runs a stage.
     """
+    if corpora:
+        refuse_outside_links(cache)
     texts = []
     for corpus in corpora:
         (file,) = corpus.files
@@ -183,7 +185,7 @@ def translate_corpora(
     for corpus, text in zip(corpora, texts, strict=True):
         assert corpus.synthetic is not None
         direction, model, _ = corpus.synthetic
-        folder = translations / model.key
+        folder = cache / model.key
         describe_model(folder, model)
         translate += _translate_tasks(text.result, folder, model)
         key = stage_key([text.result.name, model.key, direction])
