@@ -7,11 +7,9 @@ import sys
 from pathlib import Path
 
 from dragoman.corpus import pipeline
-from dragoman.corpus.stages import translate
 from dragoman.workflow import preparation
 
 pipeline.CHUNK_ROWS, pipeline.BUCKET_ROWS = (300, 300), 500
-translate.BATCH_ROWS = 20
 
 if __name__ == "__main__":
     cluster = sys.argv[3] if len(sys.argv) > 3 else ""

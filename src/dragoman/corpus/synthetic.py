@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -33,7 +33,7 @@ from dragoman.inference.translator import Translator
 from dragoman.recipe import parts
 from dragoman.recipe.parts import Choice, choose
 from dragoman.recipe.schema import Recipe, TrainingCorpus
-from dragoman.storage.files import write_text
+from dragoman.storage.files import sha256, write_text
 from dragoman.text.languages import match_code
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.tokenizer.interface import UNKNOWN, language_token
@@ -129,7 +129,7 @@ def find_translation_model(
         engine=model.engine,
         model_hash=model.model_hash,
         quantization=model.quantization,
-        key=_model_key(model, entry.language),
+        key=_model_key(model, folders, settings, entry.language),
     )
 
 
@@ -149,9 +149,7 @@ def _model_mistakes(model: FoundModel, entry: TrainingCorpus, recipe: Recipe) ->
             "finish it first: dragoman train RECIPE"
         )
         yield Mistake("model", what)
-    source = load_tokenizer(model.tokenizer / "source")
-    tokens = (language_token(entry.language), f">>{entry.language}<<")
-    if entry.language and all(source.id_of(token) == UNKNOWN for token in tokens):
+    if entry.language and not _has_language(model, entry.language):
         what = f"the model has no token for {entry.language!r}; remove it if it has one language"
         yield Mistake("language", what)
     ours, its = recipe.languages, model.recipe.languages
@@ -160,16 +158,25 @@ def _model_mistakes(model: FoundModel, entry: TrainingCorpus, recipe: Recipe) ->
         expected = (ours.target, ours.source)
     actual = (its.source, entry.language or its.target)
     if not _fits(expected, actual):
-        advice = "give a run of the opposite direction"
+        advice = "give a run with these languages"
         if _fits(expected[::-1], actual):
             other = "backward" if entry.synthetic == "forward" else "forward"
             text = "target" if other == "backward" else "source"
-            advice += f", or set synthetic: {other} if the files are {text} text"
+            advice = (
+                "give a run of the opposite direction, or set synthetic: "
+                f"{other} if the files are {text} text"
+            )
         what = (
             f"{' and '.join(entry.models)} translates {actual[0]} → {actual[1]}, expected "
             f"{expected[0]} → {expected[1]} for synthetic: {entry.synthetic}; {advice}"
         )
         yield Mistake("model", what)
+
+
+def _has_language(model: FoundModel, language: str) -> bool:
+    source = load_tokenizer(model.tokenizer / "source")
+    tokens = (language_token(language), f">>{language}<<")
+    return any(source.id_of(token) != UNKNOWN for token in tokens)
 
 
 def _fits(expected: tuple[str, str], actual: tuple[str, str]) -> bool:
@@ -180,7 +187,9 @@ def _fits(expected: tuple[str, str], actual: tuple[str, str]) -> bool:
     )
 
 
-def _model_key(model: FoundModel, language: str) -> str:
+def _model_key(
+    model: FoundModel, folders: Sequence[Path], settings: Sequence[str], language: str
+) -> str:
     """Hash everything that determines the output of a model."""
     inputs = [
         VERSION,
@@ -188,7 +197,9 @@ def _model_key(model: FoundModel, language: str) -> str:
         model.quantization,
         model.engine,
         tokenizer_hashes(model.tokenizer),
-        model.recipe.model_dump(mode="json"),
+        # The files, because another version of Dragoman may read them with more settings.
+        [sha256(folder / "recipe.yaml") for folder in folders],
+        sorted(settings),
         language,
     ]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
@@ -208,10 +219,11 @@ def check_text(path: Path) -> None:
     lines = (line for _, line in islice(read_lines(path), _SAMPLE_LINES))
     columns = {line.count("\t") + 1 for line in lines if not isinstance(line, Reject) and line}
     if len(columns) == 1 and (count := columns.pop()) > 1:
-        show = f"{_UNPACK[path.suffix.lower()]} {name} | cut" if is_packed else f"cut {name}"
+        unpack = _UNPACK.get(path.suffix.lower())
+        command = f"{unpack} {name} | cut -f1" if unpack else f"cut -f1 {name}"
         raise DataError(
             f"{path.name} has {count} columns, separated by tabs; {expected}. To keep the first "
-            f"column, type: {show} -f1 > new-file"
+            f"column, type: {command} > new-file"
         )
 
 

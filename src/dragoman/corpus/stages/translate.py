@@ -186,17 +186,17 @@ def translate_corpora(
         assert corpus.synthetic is not None
         direction, model, _ = corpus.synthetic
         folder = cache / model.key
-        describe_model(folder, model)
-        translate += _translate_tasks(text.result, folder, model)
         key = stage_key([text.result.name, model.key, direction])
-        pairs.append(
-            PairTask(
-                result=work / f"pairs-{key}",
-                text=text.result,
-                translations=folder,
-                direction=direction,
-            )
+        task = PairTask(
+            result=work / f"pairs-{key}",
+            text=text.result,
+            translations=folder,
+            direction=direction,
         )
+        pairs.append(task)
+        if not task.is_done():
+            describe_model(folder, model)
+            translate += _translate_tasks(text.result, folder, model)
     run("translate", translate)
     run("synthetic pairs", pairs)
     return [task.result for task in pairs]
