@@ -295,10 +295,11 @@ TEXT_WITH_TOKENS = st.lists(
 
 
 @every_reserving
-def test_span_tokens_are_in_every_vocabulary(name):
+def test_reserved_tokens_are_in_every_vocabulary(name):
     assert TRAINED[name].has_span_tokens
+    assert TRAINED[name].has_back_translation_token
     assert UNKNOWN not in {TRAINED[name].id_of(token) for token in RESERVED_TOKENS}
-    assert len(set(RESERVED_TOKENS)) == 19
+    assert len(set(RESERVED_TOKENS)) == 20
 
 
 @every_reserving
@@ -326,8 +327,9 @@ def test_a_reserved_token_in_the_training_text_is_not_merged(name):
     assert {piece.removeprefix("￭") for piece in reserved} == set(RESERVED_TOKENS)
 
 
-def test_bytes_have_no_span_tokens():
+def test_bytes_have_no_reserved_tokens():
     assert not TRAINED["bytes"].has_span_tokens
+    assert not TRAINED["bytes"].has_back_translation_token
 
 
 @pytest.mark.parametrize("name", ["words", "characters"])
@@ -337,6 +339,7 @@ def test_a_vocabulary_without_reserved_tokens_still_loads(name, tmp_path):
     tokenizer = EVERY[name].load(tmp_path)
     assert tokenizer.size == 7
     assert not tokenizer.has_span_tokens
+    assert not tokenizer.has_back_translation_token
 
 
 def test_words_are_split_at_spaces_and_around_punctuation():

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import DataError, RecipeError
-from dragoman.tokenizer.interface import BEGIN, END, PADDING, RESERVED_TOKENS, UNKNOWN
+from dragoman.tokenizer.interface import (
+    BACK_TRANSLATION_TOKEN,
+    BEGIN,
+    END,
+    PADDING,
+    RESERVED_TOKENS,
+    UNKNOWN,
+)
 from dragoman.tokenizer.sentencepiece import SPACE_MARK, SentencePiece, library
 
 TEXTS = ["the cat sat on the mat with a hat", "der Bär mag die grünen Äpfel", "hello world"] * 5
@@ -165,6 +172,14 @@ def test_a_model_without_reserved_tokens_still_loads():
     old = train_with_library({})
     assert not old.has_span_tokens
     assert old.decode(old.encode(["the \ue000 cat"])) == ["the \ue000 cat"]
+
+
+def test_a_model_without_the_back_translation_token_still_loads():
+    old = train_with_library({"user_defined_symbols": list(RESERVED_TOKENS[:19])})
+    assert old.has_span_tokens
+    assert not old.has_back_translation_token
+    text = f"{BACK_TRANSLATION_TOKEN} the cat"
+    assert old.decode(old.encode([text])) == [text]
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,12 @@ from dragoman.adaptation.history import DataFile
 from dragoman.corpus.discovery import guess_format
 from dragoman.corpus.files import check_files
 from dragoman.corpus.filter import Pair
-from dragoman.corpus.opening import CorpusRequest, LanguagePair, OpenCorpus, open_corpus
+from dragoman.corpus.opening import CorpusRequest, OpenCorpus, open_corpus
 from dragoman.corpus.row import Row
 from dragoman.errors import ArtifactError, DataError
 from dragoman.recipe.schema import CorpusFiles, LanguagesRecipe
 from dragoman.storage.files import atomic_folder, sha256, verify_hashes
+from dragoman.text.languages import LanguagePair
 
 MAX_VALIDATION, MAX_TEST = 200, 2000
 """The most pairs of each set. Translating the test sets twice is a part of every adaptation."""

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.adaptation.data import CorpusGroup, TestSets
+from dragoman.recipe.corpus import DEFAULT_FILTERS
 from dragoman.recipe.files import load_recipe
 from dragoman.recipe.parts import Choice
 from dragoman.recipe.schema import (
-    DEFAULT_FILTERS,
     AdaptationRecipe,
     CorpusFiles,
     Recipe,

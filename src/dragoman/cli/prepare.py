@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.console import needs, stoppable
+from dragoman.cli.console import TrustPartsOption, needs, stoppable
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -41,6 +41,7 @@ def prepare(
     cluster: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Run on the Ray cluster at this address.")
     ] = "",
+    trust_parts: TrustPartsOption = False,
 ) -> None:
     """Clean, deduplicate, split and encode a corpus. Run it again to resume.
 
@@ -59,23 +60,35 @@ def prepare(
     from rich.progress import TimeRemainingColumn as TimeRemaining
 
     columns = (TextColumn("{task.description:<17}"), BarColumn(), MofNCompleteColumn())
-    bar = Progress(*columns, TextColumn("{task.fields[rate]}"), TimeRemaining())
+    # The tasks of a stage may take a minute each, so the speed is that of the last ten minutes.
+    rate = TextColumn("{task.fields[rate]}")
+    bar = Progress(*columns, rate, TimeRemaining(), speed_estimate_period=600)
     rows: dict[str, TaskID] = {}
 
     def show(progress: PreparationProgress) -> None:
         if not rows:
             bar.start()
         if progress.stage not in rows:
-            rows[progress.stage] = bar.add_task(progress.stage, total=progress.total, rate="")
+            # What exists already must not count as speed.
+            rows[progress.stage] = bar.add_task(
+                progress.stage, total=progress.total, completed=progress.done, rate=""
+            )
         row = rows[progress.stage]
+        bar.update(row, completed=progress.done)
         speed = bar.tasks[row].speed
-        bar.update(row, completed=progress.done, rate=f"{speed:.1f}/s" if speed else "")
+        unit = "" if progress.unit == "tasks" else f" {progress.unit}"
+        bar.update(row, rate=f"{speed:,.1f}{unit}/s" if speed else "")
 
     try:
         # Daft and Ray are imported when the first task runs.
         with needs("preparing a corpus", "cluster" if cluster else "prepare"):
             result = preparation.prepare(
-                recipe, changes, workers=workers, cluster=cluster, on_progress=show
+                recipe,
+                changes,
+                workers=workers,
+                cluster=cluster,
+                trust_parts=trust_parts,
+                on_progress=show,
             )
     finally:
         if rows:  # Stopping a bar that never started would print an empty line.
@@ -90,8 +103,11 @@ def _summary(result: PreparationResult, next_command: list[str]) -> str:
 
     splits = result.report.splits
     train_pairs = splits.train - result.report.vocabulary.too_long
+    counts = zip(result.report.corpora, result.manifest.origins.values(), strict=True)
+    synthetic = sum(count for corpus, count in counts if corpus.synthetic)
+    written = f" ({synthetic:,} of them synthetic)" if synthetic else ""
     lines = [
-        f"{train_pairs:,} pairs to train on, {splits.validation:,} for validation, "
+        f"{train_pairs:,} pairs to train on{written}, {splits.validation:,} for validation, "
         f"{splits.test:,} for test.",
         *(f"! {message}" for message in advice(result.report)),
         f"Report: {os.path.relpath(result.folder / REPORT_PAGE)}",

@@ -23,21 +23,6 @@ class NoCounts(Counts):
     """For files in which nothing is counted."""
 
 
-class ReadCounts(Counts):
-    """The rows of one corpus; stored in its last chunk."""
-
-    rows: int
-    rejects: dict[str, int]
-    """The number of rows that could not be read, by reason."""
-    rejected_rows: dict[str, list[int]]
-    """The numbers of the first such rows, by reason."""
-
-    @property
-    def readable(self) -> int:
-        """The number of rows that could be read."""
-        return self.rows - sum(self.rejects.values())
-
-
 class Example(NamedTuple):
     """A dropped pair, shortened for display."""
 
@@ -55,6 +40,38 @@ class DroppedRows(Counts):
     """The detected languages ("fr → de") of pairs dropped because of their language."""
 
 
+class ReadCounts(Counts):
+    """The rows of one corpus; stored in its last chunk."""
+
+    rows: int
+    rejects: dict[str, int]
+    """The number of rows that could not be read, by reason."""
+    rejected_rows: dict[str, list[int]]
+    """The numbers of the first such rows, by reason."""
+    dropped: dict[str, DroppedRows] = {}
+    """The synthetic pairs that are not used, by reason."""
+
+    @property
+    def readable(self) -> int:
+        """The number of rows that could be read."""
+        return self.rows - sum(self.rejects.values())
+
+
+class TextBatch(NamedTuple):
+    """Lines that are translated together: the hash of their text, and how many they are."""
+
+    digest: str
+    rows: int
+
+
+class TextCounts(Counts):
+    """One chunk of text in one language."""
+
+    batches: list[TextBatch]
+    read: ReadCounts | None = None
+    """The rows of the whole corpus; only in its last chunk."""
+
+
 class CleanCounts(Counts):
     """One cleaned chunk."""
 
@@ -68,6 +85,8 @@ class CleanCounts(Counts):
 class ExactCounts(Counts):
     """One bucket after exact deduplication."""
 
+    kept: dict[int, int]
+    """The number of pairs kept, by origin."""
     dropped: dict[int, int]
     """The number of exact duplicates, by origin."""
 
@@ -117,6 +136,8 @@ class SplitCounts(Counts):
 
     near: dict[int, int]
     """The number of near duplicates, by origin."""
+    leaked: dict[int, int]
+    """The number of synthetic pairs whose text was held out, by origin."""
     kept: dict[int, int]
     """The number of pairs kept, by origin."""
     splits: SplitSizes

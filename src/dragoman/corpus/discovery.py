@@ -11,10 +11,11 @@ from dragoman.corpus.files import COMPRESSIONS, check_name
 from dragoman.corpus.filter import Filter
 from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.stages.split import GENERAL, SPLITS
+from dragoman.corpus.synthetic import Synthetic, check_text, find_translation_model
 from dragoman.errors import DataError, Mistake, RecipeError
 from dragoman.recipe import parts
 from dragoman.recipe.parts import Choice, choose
-from dragoman.recipe.schema import CorpusFiles, Recipe
+from dragoman.recipe.schema import CorpusFiles, Recipe, TrainingCorpus
 
 
 class Corpus(NamedTuple):
@@ -25,22 +26,37 @@ class Corpus(NamedTuple):
     files: tuple[Path, ...]
     format: Choice
     weight: float
+    synthetic: Synthetic | None = None
+    """How the other side of the text is written; None for parallel text."""
 
 
-def find_corpora(recipe: Recipe, base_folder: Path) -> tuple[Corpus, ...]:
-    """Return all corpora of a recipe; raise with all mistakes of the corpus section at once."""
+def find_corpora(
+    recipe: Recipe, base_folder: Path, *, trust_parts: bool = False
+) -> tuple[Corpus, ...]:
+    """Return all corpora of a recipe; raise with all mistakes of the corpus section at once.
+
+    Synthetic corpora follow the other training corpora. Of two equal pairs the first is kept, so
+    the human one is.
+    """
     mistakes = list(_setting_mistakes(recipe, base_folder))
     corpora: list[Corpus] = []
     for split in (*SPLITS, GENERAL):
         entries: tuple[CorpusFiles, ...] = getattr(recipe.corpus, split)
+        synthetic: list[Corpus] = []
         for number, entry in enumerate(entries):
             path = f"corpus.{split}.{number}"
             try:
-                corpora += _expand(entry, split, base_folder, path)
+                if isinstance(entry, TrainingCorpus) and entry.synthetic != "none":
+                    synthetic += _expand_synthetic(entry, recipe, base_folder, trust_parts)
+                else:
+                    corpora += _expand(entry, split, base_folder)
             except RecipeError as error:
-                mistakes += error.mistakes
+                mistakes += [
+                    Mistake(f"{path}.{mistake.path}", mistake.what) for mistake in error.mistakes
+                ]
             except DataError as error:
                 mistakes.append(Mistake(f"{path}.files", str(error)))
+        corpora += synthetic
     if mistakes:
         raise RecipeError(mistakes)
     return tuple(corpora)
@@ -58,6 +74,13 @@ def _setting_mistakes(recipe: Recipe, base_folder: Path) -> Iterator[Mistake]:
             "corpus.train",
             "missing; expected at least one corpus, for example [{files: [train.en, train.de]}]",
         )
+    is_synthetic = [entry.synthetic != "none" for entry in recipe.corpus.train]
+    if is_synthetic and all(is_synthetic) and not recipe.corpus.validation:
+        what = (
+            "missing; all training corpora are synthetic, and synthetic pairs are never held out. "
+            "Expected parallel text, for example [{files: [validation.en, validation.de]}]"
+        )
+        yield Mistake("corpus.validation", what)
     for number, choice in enumerate(recipe.corpus.filters):
         try:
             choose("corpus.filters", choice, f"corpus.filters.{number}", Filter)
@@ -65,11 +88,11 @@ def _setting_mistakes(recipe: Recipe, base_folder: Path) -> Iterator[Mistake]:
             yield from error.mistakes
 
 
-def _expand(entry: CorpusFiles, split: str, base_folder: Path, path: str) -> Iterator[Corpus]:
+def _expand(entry: CorpusFiles, split: str, base_folder: Path) -> Iterator[Corpus]:
     """Yield one corpus for each file, or each pair of files, that the patterns match."""
     columns = [_find(pattern, base_folder) for pattern in entry.files]
     format_ = entry.format if entry.format.name != "auto" else Choice(name=guess_format(columns))
-    expected = choose("corpus.readers", format_, f"{path}.format", CorpusReader).cls.file_count
+    expected = choose("corpus.readers", format_, "format", CorpusReader).cls.file_count
     if len(columns) != expected:
         listed = ", ".join(entry.files)
         raise DataError(f"found {listed}; the format {format_.name} expects {expected} file(s)")
@@ -81,6 +104,36 @@ def _expand(entry: CorpusFiles, split: str, base_folder: Path, path: str) -> Ite
     for files in zip(*columns, strict=True):
         name = " + ".join(_display_name(file, base_folder) for file in files)
         yield Corpus(name, split, files, format_, entry.weight)
+
+
+def _expand_synthetic(
+    entry: TrainingCorpus, recipe: Recipe, base_folder: Path, trust_parts: bool
+) -> Iterator[Corpus]:
+    """Yield one corpus for each text file; raise with all mistakes of the entry at once."""
+    mistakes: list[Mistake] = []
+    files: list[Path] = []
+    if not entry.files:
+        mistakes.append(Mistake("files", "empty; expected one text file or more"))
+    for pattern in entry.files:
+        try:
+            matches = _find(pattern, base_folder)
+            for path in matches:
+                check_text(path)
+            files += matches
+        except DataError as error:
+            mistakes.append(Mistake("files", str(error)))
+    try:
+        model = find_translation_model(entry, recipe, base_folder, trust_parts=trust_parts)
+    except RecipeError as error:
+        raise RecipeError([*mistakes, *error.mistakes]) from None
+    if mistakes:
+        raise RecipeError(mistakes)
+    assert entry.synthetic != "none"
+    synthetic = Synthetic(entry.synthetic, model, entry.tag)
+    for file in files:
+        models = " and ".join(entry.models)
+        name = f"{_display_name(file, base_folder)} ({entry.synthetic}, {models})"
+        yield Corpus(name, "train", (file,), entry.format, entry.weight, synthetic)
 
 
 def _find(pattern: str, base_folder: Path) -> list[Path]:

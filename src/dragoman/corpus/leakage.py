@@ -14,6 +14,8 @@ from unicodedata import normalize
 from dragoman.corpus.filter import Filter, Pair
 from dragoman.storage.files import atomic_write
 
+IN_A_TEST_SET = "in a test set"
+"""The reason why such a pair is dropped."""
 _HASH_BYTES = 12
 _MIN_LETTERS = 8
 """Shorter texts ("Yes.") occur everywhere and are not a leak."""
@@ -29,17 +31,23 @@ class Leakage(Filter):
         self.sources = sources
         self.targets = targets
 
+    @classmethod
+    def of(cls, pairs: Iterable[Pair]) -> Leakage:
+        """Hash held-out pairs."""
+        return cls("", "", *_hash_sides(pairs))
+
     def apply(self, pair: Pair) -> Pair | str:
         """Drop the pair if one of its sides is in a held-out set."""
-        if _hash(pair.source) in self.sources or _hash(pair.target) in self.targets:
-            return "in a test set"
-        return pair
+        return IN_A_TEST_SET if self.contains(pair) else pair
+
+    def contains(self, pair: Pair) -> bool:
+        """Return whether one of the sides is in a held-out set."""
+        return _hash(pair.source) in self.sources or _hash(pair.target) in self.targets
 
     @staticmethod
     def save(path: Path, pairs: Iterable[Pair]) -> None:
         """Write the hashes of held-out pairs: their number of sources, all sources, all targets."""
-        sides = [{_hash(text) for text in side} - {b""} for side in zip(*pairs, strict=True)]
-        sources, targets = sides or (set(), set())
+        sources, targets = _hash_sides(pairs)
         with atomic_write(path) as temporary:
             count = len(sources).to_bytes(8, "little")
             temporary.write_bytes(count + b"".join(sorted(sources)) + b"".join(sorted(targets)))
@@ -51,6 +59,12 @@ class Leakage(Filter):
         count = int.from_bytes(data[:8], "little")
         hashes = [data[start : start + _HASH_BYTES] for start in range(8, len(data), _HASH_BYTES)]
         return cls(source, target, frozenset(hashes[:count]), frozenset(hashes[count:]))
+
+
+def _hash_sides(pairs: Iterable[Pair]) -> tuple[frozenset[bytes], frozenset[bytes]]:
+    sides = [frozenset(map(_hash, side)) - {b""} for side in zip(*pairs, strict=True)]
+    sources, targets = sides or (frozenset(), frozenset())
+    return sources, targets
 
 
 def _hash(text: str) -> bytes:

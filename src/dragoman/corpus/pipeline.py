@@ -2,13 +2,15 @@
 
     read → clean → exact duplicates → near duplicates → split → tokenizer → shards
 
+Text of synthetic corpora is translated when it is read (`stages/translate.py`).
+
 Each stage runs one task for each chunk or bucket. Its output is the same, byte by byte, with one
 process, several processes or a cluster. `stage_key.py` explains how finished stages are recognized.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -34,8 +36,15 @@ from dragoman.corpus.stages.deduplicate import ExactTask, NearTask, SignTask
 from dragoman.corpus.stages.encode import EncodeTask
 from dragoman.corpus.stages.publish import publish
 from dragoman.corpus.stages.read import ReadTask, chunks_of, counts_of, read_pairs
-from dragoman.corpus.stages.split import GENERAL, HELD_OUT, SplitTask
-from dragoman.corpus.stages.tokenizer import SIDES, TokenizerTask, copy_tokenizer, find_tokenizers
+from dragoman.corpus.stages.split import GENERAL, HELD_OUT, HeldOutTask, SplitSettings, SplitTask
+from dragoman.corpus.stages.tokenizer import (
+    SIDES,
+    TokenizerTask,
+    check_tags,
+    copy_tokenizer,
+    find_tokenizers,
+)
+from dragoman.corpus.stages.translate import translate_corpora
 from dragoman.corpus.task import PreparationTask
 from dragoman.data.manifest import Manifest, ManifestHeader
 from dragoman.errors import DataError, Mistake, RecipeError
@@ -51,11 +60,12 @@ BUCKET_ROWS = 500_000
 
 
 class PreparationProgress(NamedTuple):
-    """How many tasks of a stage are done."""
+    """How many tasks of a stage are done, or how many sentences."""
 
     stage: str
     done: int
     total: int
+    unit: str = "tasks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,8 @@ class Pipeline:
     """The prepared folder."""
     workers: int
     on_progress: Callable[[PreparationProgress], None]
+    trust_parts: bool = False
+    """Whether models that translate may import parts from outside this package."""
 
     @property
     def work(self) -> Path:
@@ -77,15 +89,16 @@ class Pipeline:
 
     def run(self) -> PipelineResult:
         """Run all stages, one after the other."""
-        corpora = find_corpora(self.recipe, self.base_folder)
+        corpora = find_corpora(self.recipe, self.base_folder, trust_parts=self.trust_parts)
         files = find_tokenizers(self.recipe.tokenizer, self.base_folder, self.folder)
+        check_tags(self.recipe, files)
         self._check_glossary()
         read = self._read(corpora)
         clean = self._clean(read)
-        deduplication = self._deduplicate(clean)
+        deduplication = self._deduplicate(clean, read.synthetic)
         split = self._split(read, clean, deduplication)
         tokenizer = self._copy_tokenizers(files) if files else self._train_tokenizers(split)
-        encode = self._encode(split, tokenizer)
+        encode = self._encode(split, tokenizer, read.tagged)
         manifest = self._publish(read, split, tokenizer, encode)
         return PipelineResult(
             self.recipe, read, clean, deduplication, split, tokenizer, encode, manifest
@@ -101,6 +114,23 @@ class Pipeline:
 
     def _read(self, corpora: tuple[Corpus, ...]) -> ReadResult:
         hashes = FileHashes(self.work / "fingerprints.json")
+        parallel = self._read_parallel(
+            [corpus for corpus in corpora if not corpus.synthetic], hashes
+        )
+        synthetic = iter(
+            translate_corpora(
+                [corpus for corpus in corpora if corpus.synthetic],
+                self.work,
+                self.base_folder / self.recipe.corpus.synthetic_folder,
+                hashes,
+                self._run,
+            )
+        )
+        folders = (next(synthetic if corpus.synthetic else parallel) for corpus in corpora)
+        return ReadResult(corpora, tuple(folders))
+
+    def _read_parallel(self, corpora: Sequence[Corpus], hashes: FileHashes) -> Iterator[Path]:
+        """Read parallel text; return the folders of its chunks."""
         languages = self.recipe.languages
         size = sum(path.stat().st_size for corpus in corpora for path in corpus.files)
         # The rows of a chunk grow with the square root of the size, so the number of chunks does
@@ -123,7 +153,7 @@ class Pipeline:
             )
         hashes.save()
         self._run("read", tasks)
-        return ReadResult(corpora, tuple(task.result for task in tasks))
+        return iter([task.result for task in tasks])
 
     def _held_out_hashes(self, read: ReadResult) -> Path | None:
         """Collect the hashes of the validation and test sets that the recipe names."""
@@ -167,7 +197,7 @@ class Pipeline:
         self._run("clean", list(chain(*tasks)))
         return CleanResult(tuple(tuple(task.result for task in group) for group in tasks))
 
-    def _deduplicate(self, clean: CleanResult) -> DeduplicationResult:
+    def _deduplicate(self, clean: CleanResult, synthetic: tuple[int, ...]) -> DeduplicationResult:
         mode = self.recipe.corpus.duplicates
         chunks = clean.all_chunks
         buckets = table.shape(chunks[0])[0]
@@ -183,17 +213,24 @@ class Pipeline:
         ]
         self._run("exact duplicates", exact)
         paths = tuple(task.result for task in exact)
-        votes = self._vote(key, paths) if mode == "near" else ()
+        votes = self._vote(key, paths, synthetic) if mode == "near" else ()
         return DeduplicationResult(key, paths, votes)
 
-    def _vote(self, key: str, paths: Sequence[Path]) -> tuple[Path, ...]:
+    def _vote(
+        self, key: str, paths: Sequence[Path], synthetic: tuple[int, ...]
+    ) -> tuple[Path, ...]:
         """Compare signatures in bands (MinHash); each equal band is a vote against the later row.
 
         Return the files of votes. The split stage drops rows with enough votes.
         """
         buckets = len(paths)
         sign = [
-            SignTask(result=self.work / f"sign-{key}" / path.name, rows=path, buckets=buckets)
+            SignTask(
+                result=self.work / f"sign-{key}" / path.name,
+                rows=path,
+                buckets=buckets,
+                synthetic=synthetic,
+            )
             for path in paths
         ]
         self._run("signatures", sign)
@@ -213,20 +250,27 @@ class Pipeline:
         self, read: ReadResult, clean: CleanResult, deduplication: DeduplicationResult
     ) -> SplitResult:
         named = {corpus.split for corpus in read.corpora}
-        rows = sum(table.shape(path)[1] for path in deduplication.buckets)
-        share = min(0.1, self.recipe.corpus.held_out / max(1, rows))
+        share = min(0.1, self.recipe.corpus.held_out / max(1, deduplication.count(read.human)))
         shares = [0.0 if split in named else share for split in HELD_OUT]
-        seed = self.recipe.seed
-        key = stage_key([deduplication.key, bool(deduplication.votes), seed, shares])
+        settings = SplitSettings(self.recipe.seed, shares[0], shares[1], read.synthetic)
+        key = stage_key([deduplication.key, bool(deduplication.votes), asdict(settings)])
+        held_out: list[HeldOutTask] = []
+        if read.synthetic and any(shares):
+            held_out = [
+                HeldOutTask(
+                    result=self.work / f"held-out-{key}" / path.name, rows=path, settings=settings
+                )
+                for path in deduplication.buckets
+            ]
+            self._run("held-out text", held_out)
         tasks = [
             SplitTask(
                 result=self.work / f"split-{key}" / path.name,
                 rows=path,
                 votes=deduplication.votes,
                 bucket=bucket,
-                seed=seed,
-                validation_share=shares[0],
-                test_share=shares[1],
+                settings=settings,
+                held_out=tuple(task.result for task in held_out),
             )
             for bucket, path in enumerate(deduplication.buckets)
         ]
@@ -260,7 +304,9 @@ class Pipeline:
         self._run("tokenizer", tasks)
         return TokenizerResult(tasks[0].result, tasks[-1].result)
 
-    def _encode(self, split: SplitResult, tokenizer: TokenizerResult) -> EncodeResult:
+    def _encode(
+        self, split: SplitResult, tokenizer: TokenizerResult, tagged: tuple[int, ...]
+    ) -> EncodeResult:
         settings, max_tokens = self.recipe.corpus, self.recipe.corpus.max_tokens
         augmentation = AugmentationSettings(
             span_share=settings.span_augmentation,
@@ -271,7 +317,7 @@ class Pipeline:
         glossary = self.base_folder / settings.glossary if settings.glossary else None
         names = [tokenizer.source.name, tokenizer.target.name]
         terms = sha256(glossary) if glossary else ""
-        key = stage_key([split.key, names, max_tokens, asdict(augmentation), terms])
+        key = stage_key([split.key, names, max_tokens, asdict(augmentation), terms, tagged])
         tasks = [
             EncodeTask(
                 result=self.work / f"encode-{key}" / f"train-{bucket:05}.arrow",
@@ -279,6 +325,7 @@ class Pipeline:
                 tokenizers=(tokenizer.source, tokenizer.target),
                 augmentation=augmentation,
                 glossary=glossary,
+                tagged=tagged,
                 max_tokens=max_tokens,
                 threads=max(1, self.workers // len(split.buckets)),
             )
@@ -307,6 +354,15 @@ class Pipeline:
         return publish(self.folder, encode.shards, tokenizers, held_out, header)
 
     def _run(self, stage: str, tasks: Sequence[PreparationTask]) -> None:
-        self.on_progress(PreparationProgress(stage, 0, len(tasks)))
-        for done, _ in enumerate(runner.run(tasks, self.workers), 1):
-            self.on_progress(PreparationProgress(stage, done, len(tasks)))
+        if not tasks:
+            return
+        # Corpora with the same content have the same result: read them once.
+        by_result = {task.result: task for task in tasks}
+        waiting = [task for task in by_result.values() if not task.is_done()]
+        total = sum(task.amount for task in by_result.values())
+        done = total - sum(task.amount for task in waiting)
+        unit = tasks[0].unit
+        self.on_progress(PreparationProgress(stage, done, total, unit))
+        for task in runner.run(waiting, self.workers):
+            done += task.amount
+            self.on_progress(PreparationProgress(stage, done, total, unit))

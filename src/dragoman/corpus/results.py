@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.corpus import table
-from dragoman.corpus.counts import CleanCounts
+from dragoman.corpus.counts import CleanCounts, ExactCounts
 from dragoman.corpus.discovery import Corpus
 from dragoman.corpus.filter import Pair
 from dragoman.corpus.stages.read import counts_of, read_pairs
@@ -23,6 +23,26 @@ class ReadResult:
 
     corpora: tuple[Corpus, ...]
     folders: tuple[Path, ...]
+
+    @property
+    def human(self) -> tuple[int, ...]:
+        """The origins of the training corpora that are parallel text."""
+        return self._origins(lambda corpus: corpus.split == "train" and corpus.synthetic is None)
+
+    @property
+    def synthetic(self) -> tuple[int, ...]:
+        """The origins of the synthetic corpora."""
+        return self._origins(lambda corpus: corpus.synthetic is not None)
+
+    @property
+    def tagged(self) -> tuple[int, ...]:
+        """The origins of the synthetic corpora whose sources get a tag."""
+        return self._origins(
+            lambda corpus: corpus.synthetic is not None and corpus.synthetic.is_tagged
+        )
+
+    def _origins(self, is_chosen: Callable[[Corpus], bool]) -> tuple[int, ...]:
+        return tuple(origin for origin, corpus in enumerate(self.corpora) if is_chosen(corpus))
 
     def held_out_folders(self) -> list[Path]:
         """Return the folders of the validation and test corpora."""
@@ -51,7 +71,9 @@ class CleanResult:
         """Return the error message for a corpus of which every pair was dropped."""
         reasons: Counter[str] = Counter()
         for folder in read.folders:
-            reasons.update(counts_of(folder).rejects)
+            read_counts = counts_of(folder)
+            reasons.update(read_counts.rejects)
+            reasons.update({name: rows.count for name, rows in read_counts.dropped.items()})
         for path in self.all_chunks:
             dropped = table.read_counts(path, CleanCounts).dropped
             reasons.update({reason: rows.count for reason, rows in dropped.items()})
@@ -70,6 +92,11 @@ class DeduplicationResult:
     key: str
     buckets: tuple[Path, ...]
     votes: tuple[Path, ...]
+
+    def count(self, origins: tuple[int, ...]) -> int:
+        """Count the rows of some corpora."""
+        counts = (table.read_counts(path, ExactCounts).kept for path in self.buckets)
+        return sum(kept.get(origin, 0) for kept in counts for origin in origins)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def use_cluster(address: str) -> None:
 
 def run(tasks: Sequence[PreparationTask], workers: int) -> Iterator[PreparationTask]:
     """Run the tasks of one stage that are not done yet; yield each task when it is done."""
-    # Corpora with the same content have the same result: read them once.
+    # Two tasks with the same result are the same work.
     by_result = {str(task.result): task for task in tasks}
     waiting = {name: task for name, task in by_result.items() if not task.is_done()}
     yield from (task for name, task in by_result.items() if name not in waiting)

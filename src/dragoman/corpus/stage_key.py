@@ -17,7 +17,7 @@ from typing import Any
 from dragoman.recipe.parts import Choice
 from dragoman.storage.files import sha256, write_text
 
-VERSION = 4
+VERSION = 5
 """The version of the stages; raise it if a stage writes other bytes for the same settings."""
 
 

@@ -22,8 +22,16 @@ class PreparationTask(BaseModel, ABC):
     needs_process: ClassVar[bool] = False
     """True if the task does not react to Ctrl-C, so it must not run in the main process."""
 
+    unit: ClassVar[str] = "tasks"
+    """What the progress of the stage counts."""
+
     result: Path
     """The path at which the result appears."""
+
+    @property
+    def amount(self) -> int:
+        """How much progress the task makes when it is done."""
+        return 1
 
     def is_done(self) -> bool:
         """Return whether the result exists."""

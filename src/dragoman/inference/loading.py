@@ -61,10 +61,59 @@ class LoadedModel:
     """Name of the checkpoint that was loaded, if training is not finished."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundModel:
+    """A model whose files are verified, and the engine that will run it; nothing is loaded."""
+
+    engine: Literal["ctranslate2", "pytorch"]
+    recipe: Recipe
+    """The model's recipe with the caller's decoding settings."""
+    artifacts: tuple[Artifact, ...]
+    """The runs: several for an ensemble, none for an export without its run."""
+    export: Export | None = None
+    """The export that CTranslate2 loads; None if it must be made first."""
+
+    @property
+    def model_hash(self) -> str:
+        """SHA-256 of the weights; of an ensemble, joined by +."""
+        if self.export is not None:
+            return self.export.facts.model
+        return "+".join(artifact.model_hash for artifact in self.artifacts)
+
+    @property
+    def quantization(self) -> str:
+        """How the weights are stored."""
+        return self.export.facts.quantization if self.export else "float32"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The folder of the tokenizers."""
+        return self.export.tokenizer if self.export else self.artifacts[0].tokenizer
+
+    @property
+    def checkpoint(self) -> str:
+        """Names of the checkpoints, if training is not finished."""
+        names = (artifact.checkpoint.name for artifact in self.artifacts if artifact.checkpoint)
+        return "+".join(names)
+
+
 def load_model(
     folders: Sequence[Path], settings: Sequence[str] = (), options: LoadOptions | None = None
 ) -> LoadedModel:
     """Load a run, an export, or an ensemble of runs; settings change the recipe's decoding."""
+    options = options or LoadOptions()
+    model = find_model(folders, settings, options)
+    if model.engine == "pytorch":
+        return _load_pytorch(model.artifacts, model.recipe, options)
+    if model.export is not None:
+        return _load_ctranslate2(model.export, model.recipe, options)
+    return _load_new_export(model.artifacts[0], model.recipe, options)
+
+
+def find_model(
+    folders: Sequence[Path], settings: Sequence[str] = (), options: LoadOptions | None = None
+) -> FoundModel:
+    """Verify a run, an export, or an ensemble of runs, and choose the engine."""
     options = options or LoadOptions()
     known = get_args(EngineName)
     if options.engine not in known:
@@ -74,10 +123,10 @@ def load_model(
         raise ArtifactError("no model is given; expected the folder of a run")
     folders = [resolve_model(folder) for folder in folders]
     if len(folders) > 1:
-        return _load_ensemble(folders, settings, options)
+        return _find_ensemble(folders, settings, options)
     folder = folders[0]
     if is_export(folder):
-        return _load_export(folder, settings, options)
+        return _find_export(folder, settings, options)
     artifact = read_unfinished(folder, options.trust_parts)
     recipe = _with_settings(folder, settings)
     against = obstacles(recipe)
@@ -85,8 +134,10 @@ def load_model(
         _refuse(against, folder, "Use the engine auto or pytorch")
     wants_ctranslate2 = options.engine != "pytorch" and not against
     if wants_ctranslate2 and _has_ctranslate2(is_required=options.engine == "ctranslate2"):
-        return _load_with_export(artifact, recipe, options)
-    return _load_pytorch([artifact], recipe, options)
+        export = _existing_export(artifact)
+        is_current = export is not None and export.facts.model == artifact.model_hash
+        return FoundModel("ctranslate2", recipe, (artifact,), export if is_current else None)
+    return FoundModel("pytorch", recipe, (artifact,))
 
 
 def check_decoding(decoding: DecodingRecipe) -> None:
@@ -132,21 +183,25 @@ def _has_ctranslate2(*, is_required: bool) -> bool:
     return is_installed
 
 
-def _load_export(folder: Path, settings: Sequence[str], options: LoadOptions) -> LoadedModel:
+def _find_export(folder: Path, settings: Sequence[str], options: LoadOptions) -> FoundModel:
     export = read_export(folder)
     recipe = _with_settings(folder, settings)
     _refuse(obstacles(recipe), folder, "Give the run that it was made from, for PyTorch")
     if options.engine == "pytorch":
         raise _not_for_pytorch(folder)
-    return _load_ctranslate2(export, recipe, options)
+    return FoundModel("ctranslate2", recipe, (), export)
 
 
-def _load_with_export(artifact: Artifact, recipe: Recipe, options: LoadOptions) -> LoadedModel:
-    """Load the export in the run if it belongs to this model; otherwise make one."""
+def _existing_export(artifact: Artifact) -> Export | None:
+    """Read the export in the run, if there is one; it may be of an older model."""
     folder = artifact.folder / FOLDER
-    existing = read_export(folder) if is_export(folder) else None
-    if existing is not None and existing.facts.model == artifact.model_hash:
-        return _load_ctranslate2(existing, recipe, options)
+    return read_export(folder) if is_export(folder) else None
+
+
+def _load_new_export(artifact: Artifact, recipe: Recipe, options: LoadOptions) -> LoadedModel:
+    """Export a run to CTranslate2, and load the export."""
+    folder = artifact.folder / FOLDER
+    existing = _existing_export(artifact)
     if importlib.util.find_spec("torch") is None:
         raise ArtifactError(
             f"{str(artifact.folder)!r} has no CTranslate2 export of this model, and PyTorch, which "
@@ -235,10 +290,10 @@ def _load_pytorch(
     )
 
 
-def _load_ensemble(
+def _find_ensemble(
     folders: Sequence[Path], settings: Sequence[str], options: LoadOptions
-) -> LoadedModel:
-    """Load runs with the same tokenizers; only PyTorch averages their probabilities."""
+) -> FoundModel:
+    """Find runs with the same tokenizers; only PyTorch averages their probabilities."""
     if options.engine == "ctranslate2":
         raise ArtifactError("CTranslate2 translates with one model; an ensemble needs pytorch")
     for folder in filter(is_export, folders):
@@ -251,7 +306,7 @@ def _load_ensemble(
                 f"{str(other.folder)!r} has other tokenizers than {str(first.folder)!r}; "
                 "an ensemble needs runs of the same prepared corpus"
             )
-    return _load_pytorch(artifacts, _with_settings(first.folder, settings), options)
+    return FoundModel("pytorch", _with_settings(first.folder, settings), tuple(artifacts))
 
 
 def _within_positions(recipe: Recipe, limit: int | None) -> Recipe:

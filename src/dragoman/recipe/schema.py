@@ -4,7 +4,8 @@ A recipe is a frozen tree of sections, one section per stage. A setting exists o
 reads it; a value that follows from other settings is not a setting. The defaults are the base model
 of Vaswani et al. (2017).
 
-`files.py` reads and writes recipes as YAML.
+The sections `corpus` and `decoding` are in their own files. `files.py` reads and writes recipes as
+YAML.
 """
 
 from __future__ import annotations
@@ -13,19 +14,36 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from dragoman.errors import Mistake, RecipeError
 from dragoman.recipe.contradictions import contradictions, contradictions_of_adapters
+from dragoman.recipe.corpus import CorpusFiles, CorpusRecipe, TrainingCorpus, mistakes_in_corpora
+from dragoman.recipe.decoding import DecodingRecipe
 from dragoman.recipe.fitting import mistakes_in_fit
 from dragoman.recipe.parts import Choice, known
+from dragoman.recipe.section import Amount, Count, Rate, Section
 from dragoman.storage.files import write_text
 
-Rate = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(gt=0)]
-Amount = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
+__all__ = [
+    "Amount",
+    "ConvolutionalRecipe",
+    "CorpusFiles",
+    "CorpusRecipe",
+    "DecodingRecipe",
+    "LanguagesRecipe",
+    "ModelRecipe",
+    "Rate",
+    "Recipe",
+    "RecurrentRecipe",
+    "Section",
+    "TokenizerRecipe",
+    "TrainingCorpus",
+    "TrainingRecipe",
+    "contradictions",
+    "is_language_code",
+]
 
 _LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*")
 
@@ -44,81 +62,12 @@ def _check_language(code: str) -> str:
 
 LanguageCode = Annotated[str, AfterValidator(_check_language)]
 
-DEFAULT_FILTERS = tuple(
-    Choice(name=name)
-    for name in (
-        "unicode",
-        "length",
-        "ratio",
-        "copies",
-        "script",
-        "language",
-        "placeholders",
-        "repetition",
-    )
-)
-
-
-class Section(BaseModel):
-    """A frozen group of settings that rejects unknown names."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
 
 class LanguagesRecipe(Section):
     """The language pair."""
 
     source: LanguageCode = Field("", description="Source language code, for example en")
     target: LanguageCode = Field("", description="Target language code, for example de")
-
-
-class CorpusFiles(Section):
-    """One corpus: a file that contains both sides, or two files aligned line by line."""
-
-    files: tuple[str, ...] = Field(description="One file or two; * matches any text")
-    format: Annotated[Choice, known("corpus.readers", "auto")] = Field(
-        Choice(name="auto"), description="File format (auto = by file extension)"
-    )
-    weight: Annotated[float, Field(gt=0)] = Field(
-        1.0, description="Sampling weight (2 = seen twice as often)"
-    )
-
-
-Filters = tuple[Annotated[Choice, known("corpus.filters")], ...]
-
-
-class CorpusRecipe(Section):
-    """The text and how it is cleaned."""
-
-    train: tuple[CorpusFiles, ...] = Field((), description="Training corpora")
-    validation: tuple[CorpusFiles, ...] = Field(
-        (), description="Validation corpora (empty = held out from train)"
-    )
-    test: tuple[CorpusFiles, ...] = Field(
-        (), description="Test corpora (empty = held out from train)"
-    )
-    general: tuple[CorpusFiles, ...] = Field(
-        (), description="Second validation corpora: general text, when a model is adapted"
-    )
-    held_out: Annotated[int, Field(ge=0)] = Field(
-        1000, description="Approximate number of pairs held out for each set that is not given"
-    )
-    filters: Filters = Field(
-        DEFAULT_FILTERS, description="Cleaning filters, applied in the order of the list; available"
-    )
-    duplicates: Literal["keep", "exact", "near"] = Field(
-        "exact", description="Removal of duplicates (near also removes exact ones)"
-    )
-    span_augmentation: Share = Field(
-        0.5, description="Share of the training pairs with placeholders or tags that get tokens"
-    )
-    synthetic_spans: Share = Field(0.05, description="Share of the other pairs that get tokens")
-    glossary: str = Field("", description="Terms: a TSV or CSV file, relative to the recipe")
-    glossary_augmentation: Share = Field(
-        0.5, description="Share of the training pairs with terms that get their translations"
-    )
-    max_tokens: Count = Field(256, description="Maximum tokens per side; longer pairs are left out")
-    folder: str = Field("prepared", description="Output folder, relative to the recipe")
 
 
 class TokenizerRecipe(Section):
@@ -279,48 +228,6 @@ class TrainingRecipe(Section):
     tensorboard: bool = Field(False, description="Also write TensorBoard files")
 
 
-class DecodingRecipe(Section):
-    """How a translation is searched for; the default for every use of the model."""
-
-    search: Literal["beam", "greedy", "sample"] = Field("beam", description="Search algorithm")
-    beam_size: Count = Field(5, description="Beam size")
-    num_hypotheses: Count = Field(1, description="Translations returned per sentence")
-    length_normalization: Literal["power", "gnmt"] = Field(
-        "power", description="Length normalization (power = length^penalty, gnmt = as in GNMT)"
-    )
-    length_penalty: Amount = Field(1.0, description="Exponent of length normalization (0 = off)")
-    patience: Annotated[float, Field(gt=0)] = Field(
-        1.0, description="Beam patience: finish after beam_size × patience hypotheses"
-    )
-    temperature: Annotated[float, Field(gt=0)] = Field(1.0, description="Sampling temperature")
-    top_k: Annotated[int, Field(ge=0)] = Field(
-        0, description="Sample from the k most likely tokens (0 = all)"
-    )
-    top_p: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="Sample from the most likely tokens up to this total probability (1 = all)"
-    )
-    min_length: Annotated[int, Field(ge=0)] = Field(0, description="Minimum target tokens")
-    max_extra_tokens: Annotated[int, Field(ge=0)] = Field(
-        50,
-        description="Maximum target tokens beyond the source tokens (rounded up to 64, 128, ...)",
-    )
-    no_repeat_ngram_size: Annotated[int, Field(ge=0)] = Field(
-        0, description="Never repeat an n-gram of this size (0 = off)"
-    )
-    repetition_penalty: Annotated[float, Field(ge=1)] = Field(
-        1.0, description="Penalty on tokens already produced (1 = off)"
-    )
-    max_source_tokens: Count = Field(
-        128, description="Maximum source tokens; longer text is split into sentences"
-    )
-    retry: bool = Field(
-        True, description="Translate degenerate output again, with repetition limits"
-    )
-    reproducible: bool = Field(
-        False, description="One sentence per batch, so that results do not depend on the batch"
-    )
-
-
 class AdaptationRecipe(Section):
     """How a model is adapted to a domain, and when the adapted model replaces its parent."""
 
@@ -363,7 +270,11 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Recipe:
-        mistakes = [*contradictions(self.model), *mistakes_in_fit(self.model)]
+        mistakes = [
+            *mistakes_in_corpora(self.corpus),
+            *contradictions(self.model),
+            *mistakes_in_fit(self.model),
+        ]
         if self.model.tied_embeddings == "all" and not self.tokenizer.shared:
             mistakes.append(
                 Mistake(

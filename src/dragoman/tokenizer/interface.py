@@ -4,10 +4,11 @@ Every vocabulary begins with the same four special ids, followed by the language
 text never produces one of these ids.
 
 Every vocabulary that is learned also contains the reserved tokens. They are private-use characters
-of Unicode: a program puts them into a text in place of spans that must not be translated, or around
-terms. Each is one id, never merged with its neighbors, and it is text: decoding returns it. The
-byte tokenizer has nothing to reserve. `dragoman import` adds them to the tokenizer of a Marian
-model, which has not learned them yet.
+of Unicode: a program puts them into a text in place of spans that must not be translated, around
+terms, or before a back-translated source. Each is one id, never merged with its neighbors, and it
+is text: decoding returns it. The byte tokenizer has nothing to reserve. `dragoman import` adds them
+to the tokenizer of a Marian model, which has not learned them yet. Tokenizers of older versions
+have none, or only some of them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ SPAN_TOKENS = tuple(map(chr, range(0xE000, 0xE010)))
 TERM_TOKENS = TERM_START, TERM_SEPARATOR, TERM_END = tuple(map(chr, range(0xE010, 0xE013)))
 """Around a term and its translation: start, source term, separator, target term, end."""
 
-RESERVED_TOKENS = (*SPAN_TOKENS, *TERM_TOKENS)
+BACK_TRANSLATION_TOKEN = chr(0xE013)
+"""Before a source text that a model wrote (tagged back-translation, Caswell et al., 2019)."""
+
+RESERVED_TOKENS = (*SPAN_TOKENS, *TERM_TOKENS, BACK_TRANSLATION_TOKEN)
 """Private-use characters that every learned vocabulary contains."""
 
 
@@ -103,12 +107,21 @@ class Tokenizer(ABC):
 
     @property
     def has_span_tokens(self) -> bool:
-        """Whether each span token is exactly one id, possibly after the piece for a space.
+        """Whether the vocabulary contains the span tokens.
 
         Whether a model has learned them is said by its recipe (`corpus.span_augmentation`).
         """
+        return self._has_tokens(SPAN_TOKENS)
+
+    @property
+    def has_back_translation_token(self) -> bool:
+        """Whether the vocabulary contains the token of tagged back-translation."""
+        return self._has_tokens((BACK_TRANSLATION_TOKEN,))
+
+    def _has_tokens(self, tokens: Sequence[str]) -> bool:
+        """Return whether each token is exactly one id, possibly after the piece for a space."""
         # The piece that begins every text is the part that two tokens have in common.
-        rows = self.encode(SPAN_TOKENS)
+        rows = self.encode(tokens)
         prefix = rows[0][:-1]
         is_single = all(row[:-1] == prefix and UNKNOWN not in row for row in rows)
         return is_single and len(prefix) <= 1 and len({row[-1] for row in rows}) == len(rows)

@@ -36,13 +36,15 @@ def prepare(
     *,
     workers: int = 0,
     cluster: str = "",
+    trust_parts: bool = False,
     on_progress: Callable[[PreparationProgress], None] | None = None,
 ) -> PreparationResult:
-    """Clean, deduplicate, split and encode the corpora of a recipe.
+    """Clean, deduplicate, split and encode the corpora of a recipe; translate synthetic ones.
 
     Finished stages are kept, so a second call continues after the last finished stage. `workers` is
     the number of processes (0 = all cores that this process may use). `cluster` is the address of
-    a Ray cluster.
+    a Ray cluster. `trust_parts` allows models that translate synthetic corpora to import parts that
+    are not in this package.
 
     This function changes the environment of the process: Daft and Ray send usage statistics by
     default, so their telemetry is switched off before they are loaded, for example with
@@ -56,7 +58,8 @@ def prepare(
     folder = base_folder / loaded.corpus.folder
     refuse_outside_links(folder)
     count = workers or available_cpus()
-    result = Pipeline(loaded, base_folder, folder, count, report_progress).run()
+    pipeline = Pipeline(loaded, base_folder, folder, count, report_progress, trust_parts)
+    result = pipeline.run()
     report_progress(PreparationProgress("report", 0, 1))
     report = gather(result)
     _write_report(folder, report, recipe)

@@ -12,6 +12,8 @@ _HINTS = {
     "wrong target language": "Check the order of the two files, and the languages.",
     "exact duplicate": "Check whether the same corpus is named twice.",
     "in a test set": "Check whether the training corpus contains the test set.",
+    "degenerate translation: repetition": "Check the model: it repeats itself on this text.",
+    "degenerate translation: length": "Check whether the model fits this text.",
     "length ratio too large": "Check whether the lines of both files are still aligned.",
 }
 

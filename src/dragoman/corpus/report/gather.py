@@ -21,6 +21,8 @@ from dragoman.corpus.counts import (
     SplitSizes,
     TextStatistics,
 )
+from dragoman.corpus.discovery import Corpus
+from dragoman.corpus.leakage import IN_A_TEST_SET
 from dragoman.corpus.report.model import (
     CorpusReport,
     Detected,
@@ -28,6 +30,7 @@ from dragoman.corpus.report.model import (
     Histograms,
     Report,
     SideVocabulary,
+    SyntheticReport,
     VocabularyReport,
 )
 from dragoman.corpus.results import PipelineResult
@@ -77,16 +80,19 @@ def _corpora(result: PipelineResult, splits: list[SplitCounts]) -> Iterator[Corp
         table.read_counts(path, ExactCounts).dropped for path in result.deduplication.buckets
     )
     near = _sum_by_origin(counts.near for counts in splits)
+    leaked = _sum_by_origin(counts.leaked for counts in splits)
     kept_by_origin = _sum_by_origin(counts.kept for counts in splits)
     for origin, corpus in enumerate(result.read.corpora):
         read = counts_of(result.read.folders[origin])
         cleaned = _Cleaned(result.clean.chunks[origin])
         dropped = Counter({f"unreadable: {reason}": n for reason, n in read.rejects.items()})
+        dropped += Counter({reason: rows.count for reason, rows in read.dropped.items()})
         dropped += cleaned.dropped
         if corpus.split == "train":
-            for reason, counts in (("exact duplicate", exact), ("near duplicate", near)):
+            later = {"exact duplicate": exact, "near duplicate": near, IN_A_TEST_SET: leaked}
+            for reason, counts in later.items():
                 if counts[origin]:
-                    dropped[reason] = counts[origin]
+                    dropped[reason] += counts[origin]
             kept = kept_by_origin[origin]
         else:
             kept = read.rows - sum(dropped.values())
@@ -98,16 +104,25 @@ def _corpora(result: PipelineResult, splits: list[SplitCounts]) -> Iterator[Corp
         yield CorpusReport(
             name=corpus.name,
             split=corpus.split,
+            synthetic=_synthetic(corpus),
             rows=read.rows,
             kept=kept,
             dropped=dict(dropped),
-            examples=cleaned.examples,
+            examples={reason: rows.examples for reason, rows in read.dropped.items()}
+            | cleaned.examples,
             rejected_rows={
                 f"unreadable: {reason}": rows for reason, rows in read.rejected_rows.items()
             },
             dropped_languages=_most_common(cleaned.languages),
             shift=cleaned.shift,
         )
+
+
+def _synthetic(corpus: Corpus) -> SyntheticReport | None:
+    if corpus.synthetic is None:
+        return None
+    direction, model, is_tagged = corpus.synthetic
+    return SyntheticReport(direction=direction, models=list(model.names), is_tagged=is_tagged)
 
 
 class _Cleaned:

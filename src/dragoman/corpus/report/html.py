@@ -75,9 +75,11 @@ def _figures(report: Report) -> str:
     training = [corpus for corpus in report.corpora if corpus.split == "train"]
     rows = sum(corpus.rows for corpus in training)
     kept = sum(corpus.kept for corpus in training)
+    synthetic = sum(corpus.kept for corpus in training if corpus.synthetic)
+    written = f", {synthetic:,} of them synthetic" if synthetic else ""
     boxes = [
         (f"{rows:,}", "training pairs read"),
-        (f"{kept:,}", f"kept ({share(kept, rows)})"),
+        (f"{kept:,}", f"kept ({share(kept, rows)}{written})"),
         (f"{report.splits.validation:,} + {report.splits.test:,}", "validation + test"),
         (f"{report.statistics.source_words:,}", "source words to train on"),
         (f"{report.statistics.target_words:,}", "target words to train on"),
@@ -111,12 +113,22 @@ def _corpora(report: Report) -> str:
         bars = [_bar("kept", corpus.kept, total, "kept")]
         dropped = sorted(corpus.dropped.items(), key=lambda item: (-item[1], item[0]))
         bars += [_bar(reason, count, total) for reason, count in dropped]
+        details = ", ".join([*_origin(corpus), f"{corpus.rows:,} rows"])
         sections.append(
-            f"<h3>{escape(corpus.name)} <span class='soft'>({corpus.split}, "
-            f"{corpus.rows:,} rows)</span></h3>{_table(''.join(bars))}"
+            f"<h3>{escape(corpus.name)} <span class='soft'>({escape(details)})</span></h3>"
+            f"{_table(''.join(bars))}"
             f"{''.join(_examples(corpus))}"
         )
     return "".join(sections)
+
+
+def _origin(corpus: CorpusReport) -> Iterator[str]:
+    """Say what a corpus is for, and which side a model wrote."""
+    yield corpus.split
+    if corpus.synthetic is not None:
+        yield f"synthetic {'target' if corpus.synthetic.direction == 'forward' else 'source'}"
+        if corpus.synthetic.is_tagged:
+            yield "tagged"
 
 
 def _bar(label: str, count: int, total: int, style: str = "") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -10,7 +11,7 @@ from dragoman.corpus.alignment import Shift
 from dragoman.corpus.counts import Example, SplitSizes, TextStatistics
 from dragoman.recipe.schema import LanguagesRecipe
 
-VERSION = 3
+VERSION = 4
 """The version of the format of `report.json`."""
 
 
@@ -18,11 +19,22 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class SyntheticReport(_Frozen):
+    """How the other side of a text was written."""
+
+    direction: Literal["forward", "backward"]
+    models: list[str]
+    """The runs, as the recipe names them."""
+    is_tagged: bool
+
+
 class CorpusReport(_Frozen):
     """What happened to the rows of one corpus: rows = kept + dropped."""
 
     name: str
     split: str
+    synthetic: SyntheticReport | None = None
+    """None for parallel text."""
     rows: int
     kept: int
     dropped: dict[str, int]

@@ -55,14 +55,15 @@ def key_numbers(keys: pa.Array) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 
 @dataclass(slots=True)
-class _Dropped:
-    """Collects the rows dropped for one reason."""
+class DroppedPairs:
+    """Collects the pairs dropped for one reason."""
 
     count: int = 0
     examples: list[Example] = field(default_factory=list)
     languages: Counter[str] = field(default_factory=Counter)
 
     def add(self, number: int, pair: Pair, reason: str) -> None:
+        """Count a pair; keep it if it is one of the first."""
         self.count += 1
         if len(self.examples) < _EXAMPLES:
             self.examples.append(Example(number, _shorten(pair.source), _shorten(pair.target)))
@@ -70,6 +71,7 @@ class _Dropped:
             self.languages[_detected_languages(pair)] += 1
 
     def counts(self) -> DroppedRows:
+        """Return what was collected."""
         return DroppedRows(count=self.count, examples=self.examples, languages=dict(self.languages))
 
 
@@ -92,7 +94,7 @@ class CleanTask(PreparationTask):
         rows = table.read(self.chunk)
         numbers: list[int] = []
         kept: list[Pair] = []
-        dropped: dict[str, _Dropped] = {}
+        dropped: dict[str, DroppedPairs] = {}
         for number, source, target in _columns(rows):
             verdict = _apply(filters, Pair(source, target))
             if isinstance(verdict, Pair):
@@ -100,7 +102,7 @@ class CleanTask(PreparationTask):
                 kept.append(verdict)
             else:
                 pair = Pair(source, target)
-                dropped.setdefault(verdict, _Dropped()).add(number, pair, verdict)
+                dropped.setdefault(verdict, DroppedPairs()).add(number, pair, verdict)
         batch = to_batch(self.origin, numbers, kept)
         bucket_of = key_numbers(batch["key"])[:, 0] % np.uint64(self.buckets)
         counts = CleanCounts(

@@ -8,7 +8,8 @@ hashes of its word bigrams, without case, digits and punctuation. The signature 
 and two pairs that agree in a whole band are candidates. A pair is dropped if it meets a pair with a
 smaller key in at least `VOTES` bands. With r hashes per band, two pairs of Jaccard similarity s
 agree in a band with probability sʳ. Pairs below similarity 0.5 are almost never dropped, pairs
-above 0.9 nearly always.
+above 0.9 nearly always. Only human pairs are compared: a synthetic pair is similar to the human
+pair with the same source on purpose.
 
 Each step is a map over buckets, so no process needs the whole corpus.
 """
@@ -51,7 +52,10 @@ class ExactTask(PreparationTask):
             is_first[1:] = (sorted_keys[1:] != sorted_keys[:-1]).any(axis=1)
         origins = rows["origin"].to_numpy()[order]
         kept = rows.take(table.numbers(order[is_first]))
-        counts = ExactCounts(dropped=table.count_values(origins[~is_first]))
+        counts = ExactCounts(
+            kept=table.count_values(origins[is_first]),
+            dropped=table.count_values(origins[~is_first]),
+        )
         table.write(self.result, [table.one_batch(kept)], counts)
 
 
@@ -60,10 +64,14 @@ class SignTask(PreparationTask):
 
     rows: Path
     buckets: int
+    synthetic: tuple[int, ...]
+    """The origins of synthetic pairs, which get no signature."""
 
     def run(self) -> None:
         """Compute the signatures."""
         rows = table.read(self.rows).combine_chunks()
+        is_human = ~np.isin(rows["origin"].to_numpy(), self.synthetic)
+        rows = rows.filter(pa.array(is_human)).combine_chunks()
         plain = _plain_text(rows)
         # A pair without words ("...") is not similar to any other.
         has_words = pc.greater(pc.utf8_length(plain), 0)

@@ -1,7 +1,8 @@
 """Stage 6: encode the training pairs and write them as shards of token ids.
 
 Before, span tokens and terms are put into some of the pairs (`augmentation.py`), if both tokenizers
-have the tokens. Only training pairs are changed; validation and test text stays as it is.
+have the tokens. Back-translated sources get their tag, if the recipe wants it. Only training pairs
+are changed; validation and test text stays as it is.
 
 One bucket becomes one shard. A bucket is a random sample of the corpus, ordered by hash, so the
 shards and their rows are already shuffled.
@@ -23,7 +24,7 @@ from dragoman.corpus.task import PreparationTask
 from dragoman.data.store import write_shard
 from dragoman.text.glossary import Glossary
 from dragoman.tokenizer.folder import load_tokenizer
-from dragoman.tokenizer.interface import Tokenizer
+from dragoman.tokenizer.interface import BACK_TRANSLATION_TOKEN, Tokenizer
 
 _BLOCK_ROWS = 20_000
 
@@ -37,6 +38,8 @@ class EncodeTask(PreparationTask):
     augmentation: AugmentationSettings
     """How many pairs get span tokens and annotated terms."""
     glossary: Path | None
+    tagged: tuple[int, ...]
+    """The origins whose sources get the token of tagged back-translation."""
     max_tokens: int
     """Pairs with more tokens on one side are left out and counted."""
     threads: int
@@ -64,8 +67,9 @@ class EncodeTask(PreparationTask):
                 changed = [annotate(pair, glossary, self.augmentation) for pair in pairs]
                 annotated += sum(map(ne, pairs, changed))
                 pairs = changed
+            is_tagged = np.isin(block["origin"].to_numpy(), self.tagged)
             columns = [
-                _ids(source, [pair.source for pair in pairs]),
+                _ids(source, list(map(_with_tag, pairs, is_tagged))),
                 _ids(target, [pair.target for pair in pairs]),
                 _one_array(block["origin"]),
             ]
@@ -74,6 +78,11 @@ class EncodeTask(PreparationTask):
             )
         table_of_ids = pa.Table.from_batches(batches)
         write_shard(self.result, table_of_ids, self.max_tokens, augmented, annotated)
+
+
+def _with_tag(pair: Pair, is_tagged: bool) -> str:
+    # With a space, so that the first word has the same tokens as without the tag.
+    return f"{BACK_TRANSLATION_TOKEN} {pair.source}" if is_tagged else pair.source
 
 
 def _ids(tokenizer: Tokenizer, texts: list[str]) -> pa.Array:

@@ -27,6 +27,21 @@ _EXAMPLES = 5
 Columns = tuple[list[int], list[str], list[str]]
 
 
+class Rejects:
+    """Counts the rows that cannot be read, by reason, and keeps the numbers of the first ones."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.examples: dict[str, list[int]] = {}
+
+    def add(self, reject: Reject) -> None:
+        """Count a reject."""
+        self.counts[reject.reason] += 1
+        examples = self.examples.setdefault(reject.reason, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(reject.number)
+
+
 class ReadTask(PreparationTask):
     """Reads one corpus into a folder of chunks; the last chunk has the counts."""
 
@@ -42,32 +57,29 @@ class ReadTask(PreparationTask):
         # Columns, because a million small tuples would slow the garbage collector down.
         columns: Columns = ([], [], [])
         numbers, sources, targets = columns
-        rejects: Counter[str] = Counter()
-        rejected_rows: dict[str, list[int]] = {}
+        rejects = Rejects()
         rows = chunks = 0
         with atomic_folder(self.result) as folder:
             for row in reader(self.source, self.target).read(self.files):
                 rows += 1
                 if isinstance(row, Reject):
-                    rejects[row.reason] += 1
-                    examples = rejected_rows.setdefault(row.reason, [])
-                    if len(examples) < _EXAMPLES:
-                        examples.append(row.number)
+                    rejects.add(row)
                     continue
                 number, source, target = row
                 numbers.append(number)
                 sources.append(source)
                 targets.append(target)
                 if len(numbers) == self.chunk_rows:
-                    _write(folder, chunks, columns, NoCounts())
+                    write_chunk(folder, chunks, columns, NoCounts())
                     for column in columns:
                         column.clear()
                     chunks += 1
-            counts = ReadCounts(rows=rows, rejects=dict(rejects), rejected_rows=rejected_rows)
-            _write(folder, chunks, columns, counts)
+            counts = ReadCounts(rows=rows, rejects=rejects.counts, rejected_rows=rejects.examples)
+            write_chunk(folder, chunks, columns, counts)
 
 
-def _write(folder: Path, chunk: int, columns: Columns, counts: Counts) -> None:
+def write_chunk(folder: Path, chunk: int, columns: Columns, counts: Counts) -> None:
+    """Write a chunk of pairs into a temporary folder."""
     numbers, sources, targets = columns
     arrays = [
         table.numbers(np.array(numbers, dtype=np.int64)),

@@ -1,12 +1,16 @@
 """Stage 4: assign each pair to a split: train, validation or test.
 
 The split depends only on the hash of the source text and the seed, so all translations of one
-sentence are in the same split. Near duplicates are removed here too, and the statistics of the
-report are counted.
+sentence are in the same split. Synthetic pairs are never held out. Those that share a text with a
+held-out pair are dropped, so that no model is tested on text that it was trained on.
+
+Near duplicates are removed here too, and the statistics of the report are counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dragoman.corpus import table
-from dragoman.corpus.counts import SplitCounts, SplitSizes, TextStatistics
+from dragoman.corpus.counts import NoCounts, SplitCounts, SplitSizes, TextStatistics
+from dragoman.corpus.filter import Pair
+from dragoman.corpus.leakage import Leakage
 from dragoman.corpus.stages.deduplicate import near_duplicates
 from dragoman.corpus.task import PreparationTask
 
@@ -29,15 +35,55 @@ RATIO_EDGES = np.round(np.exp(np.linspace(-1.6, 1.6, 33)), 3)
 _RESOLUTION = 1 << 32
 
 
+@dataclass(frozen=True, slots=True)
+class SplitSettings:
+    """Which pairs are held out."""
+
+    seed: int
+    validation_share: float
+    test_share: float
+    synthetic: tuple[int, ...]
+    """The origins of synthetic pairs, which are never held out."""
+
+    def splits(self, rows: pa.Table) -> np.ndarray[Any, Any]:
+        """Return the index of the split of each row."""
+        if not self.validation_share and not self.test_share:
+            return np.zeros(len(rows), dtype=np.int64)
+        hashes = np.array([_hash(text, self.seed) for text in rows["source"].to_pylist()])
+        edges = np.array([self.validation_share, self.validation_share + self.test_share])
+        # Below the first edge: validation. Below the second: test. Above both: train.
+        splits = (np.searchsorted(edges * _RESOLUTION, hashes, side="right") + 1) % 3
+        splits[self.is_synthetic(rows)] = SPLITS.index("train")
+        return splits
+
+    def is_synthetic(self, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return a mask of the synthetic rows."""
+        return np.isin(rows["origin"].to_numpy(), self.synthetic)
+
+
+class HeldOutTask(PreparationTask):
+    """Finds the pairs of one bucket that will be held out; only for recipes with synthetic text."""
+
+    rows: Path
+    settings: SplitSettings
+
+    def run(self) -> None:
+        """Write their texts."""
+        rows = table.read(self.rows).combine_chunks()
+        is_held_out = self.settings.splits(rows) != SPLITS.index("train")
+        pairs = rows.select(["source", "target"]).filter(pa.array(is_held_out))
+        table.write(self.result, [table.one_batch(pairs)], NoCounts())
+
+
 class SplitTask(PreparationTask):
     """Finishes one bucket: writes a file scattered by split."""
 
     rows: Path
     votes: tuple[Path, ...]
     bucket: int
-    seed: int
-    validation_share: float
-    test_share: float
+    settings: SplitSettings
+    held_out: tuple[Path, ...]
+    """The held-out pairs of all buckets, if there is synthetic text."""
 
     def run(self) -> None:
         """Split the bucket."""
@@ -45,27 +91,36 @@ class SplitTask(PreparationTask):
         is_near = np.zeros(len(rows), dtype=bool)
         if self.votes:
             is_near = near_duplicates(rows, self.votes, self.bucket)
+        is_leaked = self._leaked(rows)
         origins = rows["origin"].to_numpy()
-        kept = rows.filter(pa.array(~is_near)).combine_chunks()
-        split_of = self._splits(kept["source"])
+        kept = rows.filter(pa.array(~is_near & ~is_leaked)).combine_chunks()
+        split_of = self.settings.splits(kept)
         batch = table.one_batch(kept)
         sizes = {name: int((split_of == index).sum()) for index, name in enumerate(SPLITS)}
         counts = SplitCounts(
             near=table.count_values(origins[is_near]),
+            leaked=table.count_values(origins[is_leaked]),
             kept=table.count_values(kept["origin"].to_numpy()),
             splits=SplitSizes(**sizes),
             statistics=_statistics(kept.filter(pa.array(split_of == SPLITS.index("train")))),
         )
         table.write(self.result, table.scatter(batch, split_of, len(SPLITS)), counts)
 
-    def _splits(self, sources: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-        """Return the index of the split of each row."""
-        if not self.validation_share and not self.test_share:
-            return np.zeros(len(sources), dtype=np.int64)
-        hashes = np.array([_hash(text, self.seed) for text in sources.to_pylist()])
-        edges = np.array([self.validation_share, self.validation_share + self.test_share])
-        # Below the first edge: validation. Below the second: test. Above both: train.
-        return (np.searchsorted(edges * _RESOLUTION, hashes, side="right") + 1) % 3
+    def _leaked(self, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return a mask of the synthetic rows with a text that is held out."""
+        is_leaked = np.zeros(len(rows), dtype=bool)
+        if not self.held_out:
+            return is_leaked
+        held_out = pa.concat_tables(map(table.read, self.held_out))
+        leakage = Leakage.of(_pairs(held_out))
+        numbers = np.flatnonzero(self.settings.is_synthetic(rows))
+        pairs = _pairs(rows.take(table.numbers(numbers)))
+        is_leaked[numbers] = [leakage.contains(pair) for pair in pairs]
+        return is_leaked
+
+
+def _pairs(rows: pa.Table) -> Iterator[Pair]:
+    return map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())
 
 
 def _hash(text: str, seed: int) -> int:

@@ -17,7 +17,7 @@ from dragoman.corpus.counts import SplitCounts
 from dragoman.corpus.stages.split import SPLITS
 from dragoman.corpus.task import PreparationTask
 from dragoman.errors import DataError, Mistake, RecipeError
-from dragoman.recipe.schema import TokenizerRecipe
+from dragoman.recipe.schema import Recipe, TokenizerRecipe
 from dragoman.storage.files import atomic_folder
 from dragoman.tokenizer.folder import load_tokenizer, tokenizer_class
 
@@ -78,6 +78,24 @@ def find_tokenizers(
         )
         raise RecipeError([Mistake("tokenizer.init_from", what)])
     return source, target
+
+
+def check_tags(recipe: Recipe, files: tuple[Path, Path] | None) -> None:
+    """Raise if a corpus wants tagged sources, and the source tokenizer has no token for the tag."""
+    tagged = [number for number, entry in enumerate(recipe.corpus.train) if entry.tag]
+    if not tagged:
+        return
+    if files is None:
+        has_token, whose = recipe.tokenizer.kind != "bytes", "tokenizer.kind: bytes"
+    else:
+        has_token = load_tokenizer(files[0].parent).has_back_translation_token
+        whose = f"the tokenizer of {recipe.tokenizer.init_from}"
+    if not has_token:
+        what = (
+            f"{whose} has no token for the tag of back-translated text; remove tag, or train a "
+            "tokenizer of another kind without tokenizer.init_from"
+        )
+        raise RecipeError([Mistake(f"corpus.train.{number}.tag", what) for number in tagged])
 
 
 def _vocabulary(folder: Path) -> list[str]:
