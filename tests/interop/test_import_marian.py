@@ -296,7 +296,7 @@ print(peak() - before)
 
 
 def test_the_weights_are_in_memory_once(tmp_path):
-    """The embeddings are stored thrice here; the run has them once."""
+    """The embeddings are stored three times here; the run has them once."""
     sizes = {"d_model": 256, "encoder_ffn_dim": 8192, "decoder_ffn_dim": 8192}
     write_opus(tmp_path / "opus", words=40_000, **sizes)
     weights = load_file(tmp_path / "opus" / "model.safetensors")

@@ -35,7 +35,7 @@ from dragoman.recipe.schema import CorpusFiles, LanguagesRecipe
 from dragoman.storage.files import atomic_folder, sha256, verify_hashes
 from dragoman.text.languages import LanguagePair
 
-MAX_VALIDATION, MAX_TEST = 200, 2000
+MAX_VALIDATION, MAX_TEST, MAX_GENERAL_TEST = 200, 1000, 500
 """The most pairs of each set. Translating the test sets twice is a part of every adaptation."""
 MIN_TEST = 20
 """With fewer pairs, no difference would be significant."""
@@ -176,7 +176,7 @@ def fix_test_sets(folder: Path, test: CorpusGroup, general: CorpusGroup | None) 
     if general is not None:
         pairs = _shuffled(general.read())
         count = min(MAX_VALIDATION, int(_VALIDATION_SHARE / 2 * len(pairs)))
-        test_count = min(MAX_TEST // 2, int(_GENERAL_TEST_SHARE * len(pairs)))
+        test_count = min(MAX_GENERAL_TEST, int(_GENERAL_TEST_SHARE * len(pairs)))
         sets["general_validation"] = pairs[:count]
         sets["general"] = pairs[count : count + test_count]
     for name, option in (("in_domain", "--test"), ("general", "--general")):

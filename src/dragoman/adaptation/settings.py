@@ -64,12 +64,13 @@ def adaptation_recipe(
     chosen = [setting for setting in settings if setting.startswith("adaptation.")]
     adaptation = load_recipe(draft, chosen).adaptation
     weight = replay_weight(adaptation.replay, text.data.pairs, text.replay_pairs)
+    replay = text.replay if adaptation.replay else ()
     tests = text.tests
     corpus = parent.corpus.model_copy(
         update={
             "train": (
                 *text.data.entries(),
-                *(entry.model_copy(update={"weight": weight}) for entry in text.replay),
+                *(entry.model_copy(update={"weight": weight}) for entry in replay),
             ),
             "validation": tests.entries("in_domain_validation"),
             "general": tests.entries("general_validation"),
