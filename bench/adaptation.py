@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import json
 import random
 import re
 import subprocess
@@ -29,8 +28,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from import_opus import DATA, EVERY, read_test_set
 from pydantic import BaseModel, ConfigDict
+
+from import_opus import DATA, EVERY, read_test_set
 
 TEST_PAIRS = 500
 """In-domain pairs of which adaptation makes the validation and the test set."""
