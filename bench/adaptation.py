@@ -2,7 +2,7 @@
 
     python bench/adaptation.py data FOLDER
     python bench/adaptation.py run FOLDER RUN [--pairs 100 1000 5000 20000]
-        [--methods full adapters] [--replay 0.5 0] [--minutes 30] [key=value...]
+        [--methods full adapters] [--replay 0.5 0] [--minutes 30] [--settings key=value...]
     python bench/adaptation.py table FOLDER
 
 `data` cuts the sets from DRAGOMAN_DATA. The test pairs come from PO files of which no pair is in
@@ -251,7 +251,7 @@ def main() -> None:
         commands.add_parser(name).add_argument("folder", type=Path)
     options = commands.choices["run"]
     options.add_argument("model", type=Path)
-    options.add_argument("settings", nargs="*", metavar="key=value")
+    options.add_argument("--settings", nargs="+", default=[], metavar="key=value")
     options.add_argument("--pairs", type=int, nargs="+", default=list(SIZES))
     options.add_argument("--methods", nargs="+", default=["full", "adapters"])
     options.add_argument("--replay", type=float, nargs="+", default=[0.5, 0.0])

