@@ -76,7 +76,7 @@ class Measurement(BaseModel):
     verdict: str
     before: Scores
     after: Scores
-    """Of the float32 model; both with CTranslate2 and the decoding settings of the run."""
+    """Of the float32 model; all with CTranslate2 and the same search."""
     int8: Scores
 
 
@@ -136,8 +136,10 @@ def write(path: Path, pairs: Sequence[Pair]) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def measure(model: Path, adapted: Path, general: tuple[list[str], list[str]]) -> Scores:
-    """Translate the test sets with a run or an export."""
+def measure(
+    model: Path, adapted: Path, general: tuple[list[str], list[str]], settings: Sequence[str]
+) -> Scores:
+    """Translate the test sets with a run or an export, with the same search for all."""
     import sacrebleu
 
     from dragoman.adaptation.data import open_test_sets
@@ -145,7 +147,8 @@ def measure(model: Path, adapted: Path, general: tuple[list[str], list[str]]) ->
     from dragoman.text.spans import find_spans
 
     sources, references = open_test_sets(adapted / "tests").read("in_domain")
-    with Translator.load(model) as translator:
+    search = [setting for setting in settings if setting.startswith("decoding.")]
+    with Translator.load(model, search) as translator:
         lines = [one.text for one in translator.translate(sources)]
         news = [one.text for one in translator.translate(general[0])]
 
@@ -196,7 +199,7 @@ def adapt_one(
         subprocess.run([*command, "--quantization", "int8", "-o", str(exported)], check=True)
     parent_scores = folder / "parent.json"
     if not parent_scores.exists():
-        before = measure(run, output, general)
+        before = measure(run, output, general, settings)
         parent_scores.write_text(before.model_dump_json())
     return Measurement(
         pairs=pairs,
@@ -207,8 +210,8 @@ def adapt_one(
         updates=result.report.cost.updates,
         verdict=result.record.state,
         before=Scores.model_validate_json(parent_scores.read_bytes()),
-        after=measure(result.version, output, general),
-        int8=measure(exported, output, general),
+        after=measure(result.version, output, general, settings),
+        int8=measure(exported, output, general, settings),
     )
 
 

@@ -280,7 +280,9 @@ class _Adaptation:
         prepared = prepare(recipe_file, on_progress=self.report)
         self.report(AdaptationStage("train", "training"))
         trained = train(recipe_file, on_progress=self.report)
-        outputs = self._translate_tests(trained.folder)
+        # Both models search in the same way, also if the request changes how.
+        search = [setting for setting in settings if setting.startswith("decoding.")]
+        outputs = self._translate_tests(trained.folder, search)
         self.report(AdaptationStage("gate", "comparing the models"))
         gate = judge(
             outputs["in_domain"],
@@ -344,7 +346,9 @@ class _Adaptation:
         self._translate(self.parent, source, target)
         return (CorpusFiles(files=(source.name, target.name)),), len(chosen)
 
-    def _translate_tests(self, candidate: Path) -> dict[TestSet, TestOutputs]:
+    def _translate_tests(
+        self, candidate: Path, search: Sequence[str]
+    ) -> dict[TestSet, TestOutputs]:
         names: list[TestSet] = ["in_domain"]
         if self.tests.has_general:
             names.append("general")
@@ -357,14 +361,16 @@ class _Adaptation:
             texts = []
             for system, folder in (("parent", self.parent), ("candidate", candidate)):
                 target = self.work / "outputs" / f"{name}.{system}"
-                self._translate(folder, source, target)
+                self._translate(folder, source, target, search)
                 texts.append(target.read_text(encoding="utf-8").split("\n")[:-1])
             outputs[name] = TestOutputs(*self.tests.read(name), *texts)
         return outputs
 
-    def _translate(self, folder: Path, source: Path, target: Path) -> None:
+    def _translate(
+        self, folder: Path, source: Path, target: Path, search: Sequence[str] = ()
+    ) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with Translator.load(folder) as translator:
+        with Translator.load(folder, search) as translator:
             translate_file(translator, source, target)
 
     def _next_command(self, report: AdaptationReport) -> str:
