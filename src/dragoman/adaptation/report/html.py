@@ -22,6 +22,7 @@ _RULES: dict[RuleName, str] = {
 }
 _SYMBOLS: dict[Verdict, str] = {"passed": "✓", "failed": "✗", "not tested": "–"}
 _OWN_STYLE = """
+[class^="verdict-"] { white-space: nowrap }
 .verdict-passed { color: var(--kept) } .verdict-failed { color: var(--two); font-weight: bold }
 .rules td:not(:last-child) { overflow-wrap: normal }
 .example { border: 1px solid var(--line); border-radius: .5rem; padding: .6rem 1rem; margin: .6rem 0 }
