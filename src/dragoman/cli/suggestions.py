@@ -213,7 +213,13 @@ def export(
     typer.echo(f"Wrote {_count(count)} to {output}.")
 
 
-def _decide(folder: Path, ids: Sequence[str] | None, status: Status, *, is_dry: bool) -> None:
+def _decide(
+    folder: Path,
+    ids: Sequence[str] | None,
+    status: Literal["approved", "rejected"],
+    *,
+    is_dry: bool,
+) -> None:
     """Approve or reject the suggestions with these numbers.
 
     Without numbers, approve all new ones without problems, or reject all new ones with problems.
@@ -233,8 +239,8 @@ def _decide(folder: Path, ids: Sequence[str] | None, status: Status, *, is_dry: 
             opened.decide_suggestions([one.id for one in chosen], status, user_name())
         names = _key_names(opened)
         owners = Counter(_owner(names, one) for one in chosen)
-    verb = status.capitalize() if not is_dry else f"With this command: {status}"
-    typer.echo(f"{verb} {_count(len(chosen))}.")
+    would = {"approved": "Would approve", "rejected": "Would reject"}[status]
+    typer.echo(f"{would if is_dry else status.capitalize()} {_count(len(chosen))}.")
     for owner, count in owners.most_common():
         typer.echo(f"  {count:,} from {owner}")
     if problems and status == "approved":

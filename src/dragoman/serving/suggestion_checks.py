@@ -128,10 +128,12 @@ def _filter_problems(
     languages: tuple[str, str], pair: Pair, is_known_swapped: bool
 ) -> Iterator[str]:
     language, reversed_language, *others = _filters(*languages)
-    verdict = language.apply(pair)
+    verdict, reversed_verdict = language.apply(pair), reversed_language.apply(pair)
     # Both sides are read: a source in a third language is not a swapped one.
-    is_swapped = verdict == "wrong source language" and reversed_language.apply(pair) == pair
-    if is_swapped or is_known_swapped:
+    is_swapped = verdict == "wrong source language" and reversed_verdict == pair
+    # Somebody may send a right suggestion again with its sides swapped.
+    is_right = verdict == pair and reversed_verdict != pair
+    if is_swapped or (is_known_swapped and not is_right):
         yield SWAPPED
     elif isinstance(verdict, str):
         yield verdict
