@@ -35,6 +35,8 @@ NOT_RUN = {
     "dragoman adapt en-fr --data memory.tmx messages.po --test trusted.tsv --general news.en "
     "news.fr -o adapted": "takes half an hour; tests/adaptation adapts a small model",
     "dragoman adapt adapted --data corrections.tsv --general news.en news.fr --minutes 10": "ditto",
+    "dragoman adapt adapted --suggestions state --general news.en news.fr --minutes 10": "ditto; "
+    "tests/journey/test_correction_loop.py does it",
     "dragoman lab run C1 --seed 1 -o lab-1": "takes a minute; tests/lab runs other claims",
     "dragoman lab run C1 --seed 2 -o lab-2": "takes a minute, and differs only in the seed",
     "dragoman lab run C1 --seed 3 -o lab-3": "takes a minute, and differs only in the seed",
@@ -106,6 +108,16 @@ def write_documents(folder):
         f'<tmx version="1.4"><header srclang="en"/><body><tu>{"".join(variants)}</tu></body></tmx>'
     )
     (folder / "old.tmx").write_text(memory, encoding="utf-8")
+
+
+def write_corrected(folder):
+    """A file that the machine translated, and the same file after a person corrected it."""
+    (folder / "out").mkdir()
+    header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+    machine = header + '#, fuzzy\nmsgid "half past two"\nmsgstr "zwei Uhr"\n'
+    (folder / "out" / "messages.po").write_text(machine, encoding="utf-8")
+    corrected = header + 'msgid "half past two"\nmsgstr "halb drei"\n'
+    (folder / "fixed.po").write_text(corrected, encoding="utf-8")
 
 
 class Workspace:
@@ -211,8 +223,11 @@ class Workspace:
             marian = {"norm": "post", "tied_embeddings": "all"}
             run = write_run(self.folder / "marian", model=marian)
             export(run, to="huggingface", output=self.folder / "opus-mt-en-de")
-        if "dragoman models" in text and not (self.folder / "adapted").exists():
+        needs_versions = re.search("dragoman (models|serve adapted)", text)
+        if needs_versions and not (self.folder / "adapted").exists():
             write_versions(self.folder / "adapted")
+        if "suggestions import" in text:
+            write_corrected(self.folder)
         if "second/run" in text and not second.exists():
             shutil.copytree(first.parent, second.parent)
 

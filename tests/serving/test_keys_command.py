@@ -112,6 +112,7 @@ def add_suggestions(folder, *rows):
             suggestion=suggestion,
             model="v1",
         )
+    state.decide_suggestions([one.id for one in state.suggestions()], "approved", "alice")
     state.close()
 
 
@@ -141,7 +142,7 @@ def test_json_lines_keep_the_text(folder):
     rows = [json.loads(line) for line in lines]
     assert [(row["en"], row["de"]) for row in rows] == [pair[2:] for pair in PAIRS]
     assert rows[0]["machine_translation"] == "machine\ttext"
-    with pytest.raises(DataError, match="there are no suggestions"):
+    with pytest.raises(DataError, match="there are no approved suggestions"):
         run("suggestions", "export", "--state", "state")
 
 

@@ -552,6 +552,9 @@ def test_suggest(client, server):
     for suggestion in stored:
         assert (suggestion.source, suggestion.target) == ("en", "de")
         assert (suggestion.source_text, suggestion.suggestion) == (fields["q"], fields["s"])
+        version = client.get("/v1/models").json()["models"][0]["version"]
+        assert (suggestion.machine_text, suggestion.model) == ("", version)
+        assert version
     for bad in (fields | {"s": ""}, fields | {"q": ""}, fields | {"target": "xx"}):
         refusal(client.post("/suggest", data=bad))
     assert len(list(state.suggestions())) == 3

@@ -183,6 +183,12 @@ def test_a_suggestion_is_stored(client, server):
     stored = next(one for one in server.context.state.suggestions() if one.suggestion == "eins")
     assert stored.id == answer.json()["id"]
     assert (stored.source_text, stored.machine_text, stored.model) == ("one", "ONE", "v1")
+    # If the client does not name the version, it is the one that is used now.
+    del body["model"]
+    body["suggestion"] = "eine"
+    client.post("/v1/suggestions", json=body)
+    stored = next(one for one in server.context.state.suggestions() if one.suggestion == "eine")
+    assert stored.model == client.get("/v1/models").json()["models"][0]["version"] != ""
 
 
 def test_health(client, server):

@@ -3,6 +3,7 @@
 import sqlite3
 import stat
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,8 @@ from dragoman.serving.stores.entries import (
 )
 from dragoman.serving.stores.glossaries import Dictionary
 
+FIRST_SCHEMA = Path(__file__).parent / "recorded" / "state-schema-1.sql"
+"""As Dragoman wrote it before suggestions had a status."""
 ENGLISH_GERMAN = Dictionary("en", "de", (("train", "Zug"), ("sleep", "Schwelle")))
 
 
@@ -73,8 +76,41 @@ def test_a_newer_schema_is_refused(tmp_path):
     with sqlite3.connect(tmp_path / "state.sqlite3") as connection:
         connection.execute("PRAGMA user_version = 7")
     connection.close()
-    with pytest.raises(ArtifactError, match=r"schema version 7.*at most 1.*--state"):
+    with pytest.raises(ArtifactError, match=r"schema version 7.*at most 2.*--state"):
         State(tmp_path)
+
+
+def test_a_state_of_the_first_schema_is_changed_and_keeps_its_suggestions(tmp_path):
+    path = tmp_path / "old" / "state.sqlite3"
+    path.parent.mkdir()
+    with sqlite3.connect(path) as connection:
+        connection.executescript(FIRST_SCHEMA.read_text())
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute(
+            "INSERT INTO suggestions (owner, source, target, source_text, machine_text,"
+            " suggestion, model, created) VALUES ('a', 'en', 'de', 'one', 'EINS', 'eins', 'v1', 5)"
+        )
+    connection.close()
+    for _ in range(2):  # The second time, nothing is left to change.
+        old = State(tmp_path / "old", now=lambda: 7.0)
+        (suggestion,) = old.suggestions()
+        assert (suggestion.owner, suggestion.suggestion, suggestion.model) == ("a", "eins", "v1")
+        assert (suggestion.status, suggestion.decided_by, suggestion.decided) == ("new", "", None)
+        old.close()
+    new = State(tmp_path / "new")
+    new.close()
+    assert schema_of(path) == schema_of(tmp_path / "new" / "state.sqlite3")
+
+
+def schema_of(path):
+    connection = sqlite3.connect(path)
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
+    columns = {
+        name: list(connection.execute(f"PRAGMA table_xinfo({name})")) for name in sorted(tables)
+    }
+    version = connection.execute("PRAGMA user_version").fetchone()
+    connection.close()
+    return columns, version
 
 
 def test_a_damaged_file_is_refused(tmp_path):
@@ -311,6 +347,14 @@ def test_suggestions_are_kept_and_removed(state):
     assert {name: getattr(seen[0], name) for name in fields} == fields
     state.remove_suggestions([first])
     assert [entry.id for entry in state.suggestions()] == [second]
+    state.decide_suggestions([second], "rejected", "alice")
+    (decided,) = state.suggestions()
+    assert (decided.status, decided.decided_by) == ("rejected", "alice")
+    assert decided.decided.timestamp() == state.now()
+    with pytest.raises(DataError, match=f"no suggestion {first} .*nothing was changed"):
+        state.decide_suggestions([second, first], "approved", "alice")
+    (kept,) = state.suggestions()
+    assert kept == decided
     for name in ("source_text", "suggestion"):
         for text in ("", " ", "\ud800", "x" * 20_001):
             assert kind_of(state.add_suggestion, "", **fields | {name: text}) == "bad_request"

@@ -32,7 +32,7 @@ from dragoman.corpus.opening import CorpusRequest, OpenCorpus, open_corpus
 from dragoman.corpus.row import Row
 from dragoman.errors import ArtifactError, DataError
 from dragoman.recipe.schema import CorpusFiles, LanguagesRecipe
-from dragoman.storage.files import atomic_folder, sha256, verify_hashes
+from dragoman.storage.files import atomic_folder, atomic_write, sha256, verify_hashes
 from dragoman.text.languages import LanguagePair
 
 MAX_VALIDATION, MAX_TEST, MAX_GENERAL_TEST = 200, 1000, 500
@@ -67,6 +67,10 @@ class CorpusGroup:
             for corpus in self.corpora
         )
 
+    def joined(self, other: CorpusGroup) -> CorpusGroup:
+        """Return the corpora of both groups."""
+        return CorpusGroup(self.corpora + other.corpora, self.files + other.files)
+
     def read(self) -> Iterator[Pair]:
         """Yield the pairs of all corpora that have text on both sides."""
         for corpus in self.corpora:
@@ -90,6 +94,21 @@ def open_group(paths: Sequence[Path], languages: LanguagesRecipe) -> CorpusGroup
         digest = hashes if len(group) == 1 else hashlib.sha256(hashes.encode()).hexdigest()
         files.append(DataFile(name=name, sha256=digest, pairs=count))
     return CorpusGroup(tuple(corpora), tuple(files))
+
+
+def write_suggestions(folder: Path, pairs: Sequence[Pair], languages: LanguagesRecipe) -> Path:
+    """Write approved suggestions as a corpus, for their users only; its name has its hash.
+
+    Preparation copies the text into other files of the folder, so nobody else may enter it.
+    """
+    rows = ({languages.source: pair.source, languages.target: pair.target} for pair in pairs)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    path = folder / f"suggestions-{hashlib.sha256(text).hexdigest()[:12]}.jsonl"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    with atomic_write(path, is_private=True) as temporary:
+        temporary.write_bytes(text)
+    return path
 
 
 def group_files(paths: Sequence[Path]) -> list[tuple[Path, ...]]:

@@ -14,7 +14,6 @@ A process that is killed while it adds a version or rolls back leaves the old st
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
 import shlex
 import shutil
@@ -39,6 +38,7 @@ from dragoman.artifact import CHECKPOINTS, read_artifact, resolve_model
 from dragoman.errors import ArtifactError
 from dragoman.storage.files import atomic_folder, link_or_copy
 from dragoman.storage.lock import FolderLockedError, lock_folder
+from dragoman.storage.machine import user_name
 
 __all__ = [
     "DataFile",
@@ -196,7 +196,7 @@ class VersionedModel:
                 parent=state.current,
                 method=ROLLBACK,
                 state="accepted",
-                accepted_by=f"user {_user()}",
+                accepted_by=f"user {user_name()}",
                 model_sha256=target.model_sha256,
             )
             publish(self.folder, [*state.history, record])
@@ -292,10 +292,3 @@ def _locked(folder: Path) -> Iterator[None]:
         raise ArtifactError(
             f"process {error.pid} is changing {str(folder)!r}; wait until it ends"
         ) from None
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # A container may run with a number that has no name.
-        return str(os.getuid())

@@ -14,6 +14,7 @@ from dragoman.cli.help import Command
 from dragoman.errors import DataError, RefusedError
 
 if TYPE_CHECKING:
+    from dragoman.corpus.filter import Pair
     from dragoman.workflow.adaptation import AdaptationResult
 
 _SEVERAL = ("--data", "--test", "--general")
@@ -57,6 +58,10 @@ def adapt(
         list[Path] | None,
         typer.Option(metavar="FILE...", help="New pairs: TMX, PO, XLIFF, TSV, ..., or two texts."),
     ] = None,
+    suggestions: Annotated[
+        Path | None,
+        typer.Option(metavar="STATE", help="State of a server: learn its approved suggestions."),
+    ] = None,
     test: Annotated[
         list[Path] | None,
         typer.Option(
@@ -92,6 +97,7 @@ def adapt(
     Examples:
       dragoman adapt run --data memory.tmx --test ok.tsv --general news.tsv -o new
       dragoman adapt new --data a.po b.tsv --general news.tsv --minutes 10
+      dragoman adapt new --suggestions state --general news.tsv
       dragoman adapt new --data a.tsv --general none adaptation.method=adapters
     """
     with needs("adapting a model", "all"):
@@ -104,14 +110,19 @@ def adapt(
         raise DataError(
             f"found {others[0]!r} after the model, expected key=value; give files with --data"
         )
-    if not data:
-        raise DataError("no data; give your pairs with --data FILES")
+    if not data and suggestions is None:
+        raise DataError(
+            "no data; give your pairs with --data FILES, or the state of a server with "
+            "--suggestions STATE"
+        )
+    approved = _approved_pairs(suggestions, run) if suggestions is not None else []
     is_none = [str(path) for path in general or ()] == ["none"]
     keep_memory()
     with AdaptationDisplay() as display, needs("adapting a model", "all"):
         result = adaptation.adapt(
             run,
-            data,
+            data or (),
+            suggestions=approved,
             output=output,
             test=test or (),
             general="none" if is_none else general or (),
@@ -124,6 +135,20 @@ def adapt(
         display.show_result(result)
     if not result.report.is_accepted:
         raise RefusedError(_refusal(result))
+
+
+def _approved_pairs(state: Path, run: Path) -> list[Pair]:
+    """Read the approved suggestions of the model's language pair."""
+    from dragoman.artifact import read_artifact, resolve_model
+    from dragoman.serving.state import State
+    from dragoman.serving.suggestion_export import approved_pairs
+
+    languages = read_artifact(resolve_model(run)).recipe.languages
+    opened = State(state, must_exist=True)
+    try:
+        return approved_pairs(opened, languages)
+    finally:
+        opened.close()
 
 
 def _refusal(result: AdaptationResult) -> str:

@@ -111,6 +111,10 @@ class Service:
         """Find the pair for two codes in any form (`EN-GB`)."""
         return self._models.resolve(source, target)
 
+    def version_of(self, pair: Pair) -> str:
+        """Return the version of the model that translates a pair now, as results name it."""
+        return "+".join(version.info.version for version in self._models.route(pair))
+
     def check_target(self, target: str) -> str:
         """Return the code of a target language as in `languages`."""
         code = match_code(target, self._models.targets())

@@ -1,24 +1,35 @@
-"""Writes the suggestions of a state to a file that adaptation reads as a corpus."""
+"""Gives the suggestions of a state to adaptation: as a corpus file, or as approved pairs."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
+import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
+from dragoman.corpus.filter import Pair
 from dragoman.errors import DataError
+from dragoman.recipe.schema import LanguagesRecipe
 from dragoman.serving.state import State
-from dragoman.serving.stores.suggestions import Suggestion
+from dragoman.serving.stores.suggestions import Status, Suggestion
 from dragoman.storage.files import atomic_write
+from dragoman.text.languages import match_code
 
 _SUFFIXES = (".tsv", ".jsonl")
 _BREAKS = re.compile(r"[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
-def export_suggestions(state: State, output: Path, languages: str, *, removes: bool) -> int:
+def export_suggestions(
+    state: State,
+    output: Path,
+    languages: str,
+    *,
+    status: Status | Literal["all"] = "approved",
+    removes: bool = False,
+) -> int:
     """Write the suggestions of one language pair; return their number.
 
     `languages` is the pair (`en-de`), or empty if there is only one. They are removed only after
@@ -26,27 +37,57 @@ def export_suggestions(state: State, output: Path, languages: str, *, removes: b
     """
     if output.suffix not in _SUFFIXES:
         raise DataError(f"found the output {str(output)!r}, expected a file .tsv or .jsonl")
-    pair = _choose_pair(state, languages)
-    ids: list[int] = []
+    chosen = [one for one in state.suggestions() if status in ("all", one.status)]
+    if not chosen:
+        raise DataError(_nothing(state, status))
+    pair = _choose_pair(chosen, languages)
+    chosen = [suggestion for suggestion in chosen if _pair(suggestion) == pair]
     write = _tsv_line if output.suffix == ".tsv" else _json_line
+    # They are texts of users: as private as the state.
     with (
-        atomic_write(output) as temporary,
+        atomic_write(output, is_private=True) as temporary,
         temporary.open("w", encoding="utf-8", newline="") as file,
     ):
-        for suggestion in _of_pair(state, pair):
+        for suggestion in chosen:
             file.write(write(suggestion) + "\n")
-            ids.append(suggestion.id)
-    # They are texts of users: as private as the state.
-    os.chmod(output, 0o600)
     if removes:
-        state.remove_suggestions(ids)
-    return len(ids)
+        state.remove_suggestions([suggestion.id for suggestion in chosen])
+    return len(chosen)
 
 
-def _choose_pair(state: State, languages: str) -> str:
-    counts = Counter(_pair(suggestion) for suggestion in state.suggestions())
-    if not counts:
-        raise DataError(f"there are no suggestions in {str(state.folder)!r}")
+def approved_pairs(state: State, languages: LanguagesRecipe) -> list[Pair]:
+    """Return the approved suggestions for a model, oldest first; raise if there are none."""
+    of_model = [
+        suggestion
+        for suggestion in state.suggestions()
+        if match_code(suggestion.source, [languages.source])
+        and match_code(suggestion.target, [languages.target])
+    ]
+    approved = [one for one in of_model if one.status == "approved"]
+    if not approved:
+        where = f"from {languages.source} to {languages.target} in {str(state.folder)!r}"
+        waiting = sum(one.status == "new" for one in of_model)
+        what = f"there is no approved suggestion {where}; {waiting:,} wait for a decision"
+        raise DataError(f"{what}. {_review_command(state)}" if waiting else what)
+    return [Pair(suggestion.source_text, suggestion.suggestion) for suggestion in approved]
+
+
+def _nothing(state: State, status: str) -> str:
+    counts = Counter(suggestion.status for suggestion in state.suggestions())
+    kind = "" if status == "all" else f"{status} "
+    what = f"there are no {kind}suggestions in {str(state.folder)!r}"
+    if not counts["new"]:
+        return what
+    return f"{what}; {counts['new']:,} wait for a decision. {_review_command(state)}"
+
+
+def _review_command(state: State) -> str:
+    folder = shlex.quote(str(state.folder))
+    return f"To decide, type: dragoman suggestions review --state {folder}"
+
+
+def _choose_pair(suggestions: Sequence[Suggestion], languages: str) -> str:
+    counts = Counter(map(_pair, suggestions))
     listed = ", ".join(f"{pair} ({count:,})" for pair, count in counts.most_common())
     if not languages and len(counts) > 1:
         first = counts.most_common(1)[0][0]
@@ -58,10 +99,6 @@ def _choose_pair(state: State, languages: str) -> str:
         if not languages or pair.casefold() == languages.casefold():
             return pair
     raise DataError(f"there are no suggestions of the pair {languages!r}; found: {listed}")
-
-
-def _of_pair(state: State, pair: str) -> Iterator[Suggestion]:
-    return (suggestion for suggestion in state.suggestions() if _pair(suggestion) == pair)
 
 
 def _pair(suggestion: Suggestion) -> str:

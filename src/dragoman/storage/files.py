@@ -22,13 +22,19 @@ _BLOCK = 1 << 20
 
 
 @contextlib.contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
-    """Give a temporary path to write to; then rename it to `path`."""
+def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[Path]:
+    """Give a temporary path to write to; then rename it to `path`.
+
+    A private file has mode 0600 from its first byte on.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
     try:
+        if is_private:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         yield temporary
-        _share(temporary)
+        if not is_private:
+            _share(temporary)
         _flush(temporary)
         temporary.replace(path)
         _flush(path.parent)

@@ -1,4 +1,4 @@
-"""The CPUs and the memory that this process may use.
+"""The CPUs and the memory that this process may use, and the user it runs as.
 
 A container or a job scheduler gives a process less than the machine has. The limits are in the CPU
 affinity of the process and in the files of its cgroup (version 2: `cpu.max`, `memory.max`; version
@@ -7,6 +7,7 @@ affinity of the process and in the files of its cgroup (version 2: `cpu.max`, `m
 
 from __future__ import annotations
 
+import getpass
 import math
 import os
 from collections.abc import Iterator
@@ -35,6 +36,14 @@ def available_memory(root: Path = Path("/")) -> int:
     except (OSError, KeyError, ValueError):  # Not Linux.
         free = _UNKNOWN_MEMORY
     return max(0, min([free, *_memory_left(root)]))
+
+
+def user_name() -> str:
+    """Return the name of the user, for records of who decided something."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # A container may run with a number that has no name.
+        return str(os.getuid())
 
 
 def _cpu_quotas(root: Path) -> Iterator[float]:

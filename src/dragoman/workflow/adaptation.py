@@ -2,6 +2,7 @@
 
     work/N/P-KEY/recipe.yaml, prepared/, run/   an ordinary recipe with its prepared corpus and run
     work/N/P-KEY/outputs/                       translations of the test sets by both models
+    work/suggestions-HASH.jsonl                 approved suggestions, while the adaptation runs
 
 Every stage is one that resumes after a kill, and the last step, `VersionedModel.add`, happens or
 does not. So the same command continues, and gives the same weights, to the bit, if the number of
@@ -19,7 +20,7 @@ import resource
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,7 @@ from dragoman.adaptation.data import (
     fix_test_sets,
     open_group,
     open_test_sets,
+    write_suggestions,
 )
 from dragoman.adaptation.gate import ModelSize, TestOutputs, judge
 from dragoman.adaptation.history import TestSet, VersionRecord, is_versioned
@@ -49,12 +51,13 @@ from dragoman.adaptation.report.model import (
 from dragoman.adaptation.settings import AdaptationText, adaptation_recipe
 from dragoman.adaptation.versions import VersionedModel
 from dragoman.artifact import Artifact, read_artifact, resolve_model
+from dragoman.corpus.filter import Pair
 from dragoman.corpus.pipeline import PreparationProgress
 from dragoman.errors import ArtifactError, DataError
 from dragoman.inference.translator import Translator
 from dragoman.model.cost import measure
 from dragoman.recipe.files import dump_recipe
-from dragoman.recipe.schema import CorpusFiles, Recipe
+from dragoman.recipe.schema import CorpusFiles, LanguagesRecipe, Recipe
 from dragoman.storage.files import sha256, write_text
 from dragoman.storage.lock import FolderLockedError, lock_folder
 from dragoman.text.glossary import Glossary
@@ -99,8 +102,9 @@ class AdaptationResult:
 
 def adapt(  # noqa: PLR0913  (the options of a command)
     run: str | Path,
-    data: Sequence[str | Path],
+    data: Sequence[str | Path] = (),
     *,
+    suggestions: Sequence[Pair] = (),
     output: str | Path | None = None,
     test: Sequence[str | Path] = (),
     general: Sequence[str | Path] | Literal["none"] = (),
@@ -115,6 +119,7 @@ def adapt(  # noqa: PLR0913  (the options of a command)
     Args:
         run: a model folder, or a model with versions, whose current version is adapted.
         data: new pairs, in any corpus format; two files without a known extension are aligned.
+        suggestions: approved corrections, as more new pairs.
         output: folder of the model with its versions; default: `run`, if it has versions.
         test: trusted in-domain pairs, needed once; they become the fixed test set.
         general: pairs of general text to replay; `none` lets the model itself translate the new
@@ -136,8 +141,9 @@ def adapt(  # noqa: PLR0913  (the options of a command)
         None if general == "none" else open_group([Path(path) for path in general], languages),
         None if glossary is None else Path(glossary),
     )
-    groups.check()
-    with _locked(folder):
+    groups.check(has_suggestions=bool(suggestions))
+    with _locked(folder), _suggestion_group(folder, suggestions, languages, keep_work) as added:
+        groups = replace(groups, data=groups.data.joined(added))
         model = _open_model(folder, Path(run), parent, groups)
         tests = _open_tests(model, groups)
         key = groups.key([*settings, f"{minutes:g}"])
@@ -160,9 +166,9 @@ class _Groups:
     """None if there is no general text (`none`)."""
     glossary: Path | None
 
-    def check(self) -> None:
+    def check(self, *, has_suggestions: bool) -> None:
         """Raise if something is missing."""
-        if not self.data.pairs:
+        if not self.data.pairs and (self.data.files or not has_suggestions):
             raise DataError(
                 "--data gives no pair to learn from; check the files and their languages, for "
                 "example with: dragoman corpus show FILE"
@@ -203,6 +209,23 @@ def _locked(folder: Path) -> Iterator[None]:
         raise ArtifactError(
             f"{str(folder)!r} is being adapted by process {error.pid}; wait for it, or stop it"
         ) from None
+
+
+@contextlib.contextmanager
+def _suggestion_group(
+    folder: Path, suggestions: Sequence[Pair], languages: LanguagesRecipe, keep_work: bool
+) -> Iterator[CorpusGroup]:
+    """Open suggestions as a corpus file, which exists as long as it is needed.
+
+    The same suggestions give the same file, so an adaptation that was stopped continues.
+    """
+    work = folder / "work"
+    paths = [write_suggestions(work, suggestions, languages)] if suggestions else []
+    try:
+        yield open_group(paths, languages)
+    finally:
+        for path in paths if not keep_work else ():
+            path.unlink(missing_ok=True)
 
 
 def _open_model(folder: Path, run: Path, parent: Artifact, groups: _Groups) -> VersionedModel:

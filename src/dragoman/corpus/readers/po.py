@@ -1,9 +1,9 @@
 """GNU gettext: a catalog (`.po`) of the messages of a program and their translations.
 
 `msgid` is the source, `msgstr` the target. An entry is one row; rows and rejects are counted
-together from 1. Fuzzy entries (guesses of a tool), obsolete entries (`#~`) and entries without a
-translation are rejects. The entry with an empty `msgid` is the header: it is not a row, but it
-names the encoding.
+together from 1. Fuzzy entries (guesses of a tool; rows with `keep_fuzzy`), obsolete entries (`#~`)
+and entries without a translation are rejects. The entry with an empty `msgid` is the header: it is
+not a row, but it names the encoding.
 
 An entry with plural forms becomes two rows, because a language may have one form or six where
 English has two: `msgid` with the form for n = 1, and `msgid_plural` with the form for n = 5. The
@@ -37,6 +37,10 @@ class Po(CorpusReader):
 
     extensions: ClassVar[tuple[str, ...]] = (".po",)
 
+    def __init__(self, source: str, target: str, *, keep_fuzzy: bool = False) -> None:
+        super().__init__(source, target)
+        self.keep_fuzzy = keep_fuzzy
+
     @classmethod
     def languages_in(cls, paths: Sequence[Path]) -> tuple[str, ...]:
         """Return the target language, which the header states; the source is not stated."""
@@ -56,7 +60,8 @@ class Po(CorpusReader):
             if not entry.reason and entry.is_header:
                 singular, plural = _plural_forms(entry.forms()[0])
                 continue
-            for row in _rows(entry, number + 1, singular, plural):
+            is_rejected = entry.is_fuzzy and not self.keep_fuzzy
+            for row in _rows(entry, number + 1, singular, plural, is_rejected):
                 number += 1
                 yield row
 
@@ -69,9 +74,11 @@ def _entries(path: Path) -> Iterator[PoEntry]:
     return iter(PoEntries(lines, str(path), max_size=MAX_LINE_BYTES))
 
 
-def _rows(entry: PoEntry, number: int, singular: int, plural: int) -> list[Row | Reject]:
+def _rows(
+    entry: PoEntry, number: int, singular: int, plural: int, is_rejected: bool
+) -> list[Row | Reject]:
     reason = entry.reason
-    if not reason and (entry.is_obsolete or entry.is_fuzzy):
+    if not reason and (entry.is_obsolete or is_rejected):
         reason = "obsolete" if entry.is_obsolete else "fuzzy"
     if reason:
         return [Reject(number, reason)]

@@ -158,9 +158,9 @@ def _add_text_routes(router: APIRouter, context: Context) -> None:
             source=pair.source,
             target=pair.target,
             source_text=query.texts[0],
-            machine_text="",
+            machine_text="",  # Clients do not send it.
             suggestion=suggestion,
-            model="",
+            model=context.service.version_of(pair),
         )
         return JSONResponse({"success": True})
 

@@ -135,7 +135,7 @@ def _add_text_routes(router: APIRouter, context: Context) -> None:
             source_text=body.source_text,
             machine_text=body.machine_text,
             suggestion=body.suggestion,
-            model=body.model,
+            model=body.model or context.service.version_of(pair),
         )
         return reply(schema.SuggestionResponse(id=suggestion_id), 201)
 

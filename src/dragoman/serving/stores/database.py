@@ -22,7 +22,6 @@ from dragoman.errors import ArtifactError, DataError
 from dragoman.serving.interface import ServiceError
 
 FILE = "state.sqlite3"
-SCHEMA_VERSION = 1
 BUSY_SECONDS = 10.0
 """How long a writer waits for the others."""
 
@@ -93,6 +92,16 @@ CREATE TABLE suggestions (
     created REAL NOT NULL
 );
 """
+_CHANGES = (
+    _SCHEMA,
+    """
+ALTER TABLE suggestions ADD COLUMN status TEXT NOT NULL DEFAULT 'new';
+ALTER TABLE suggestions ADD COLUMN decided_by TEXT NOT NULL DEFAULT '';
+ALTER TABLE suggestions ADD COLUMN decided REAL NOT NULL DEFAULT 0;
+""",
+)
+"""What leads from each version of the schema to the next; a new file gets all of them."""
+SCHEMA_VERSION = len(_CHANGES)
 
 
 class Database:
@@ -144,9 +153,10 @@ class Database:
                     f"expected at most {SCHEMA_VERSION}. Update Dragoman, or name another folder "
                     "with --state"
                 )
-            if version == 0:
-                for statement in _SCHEMA.split(";"):
-                    connection.execute(statement)
+            if version < SCHEMA_VERSION:
+                for change in _CHANGES[version:]:
+                    for statement in change.split(";"):
+                        connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     def _connection(self) -> sqlite3.Connection:
