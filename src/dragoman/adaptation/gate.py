@@ -7,12 +7,15 @@ rules below. It is a pure function: the same inputs give the same verdict, on ev
     in-domain chrF     not lower
     general BLEU       not lower by more than max_general_loss, unless the difference is not
                        significant; not tested without a general test set
+    terms              no word of the in-domain references and no term of the glossary is lost, by
+                       the sign test of `terms.py`
     protected spans    placeholders, tags and code that the reference keeps are kept as often
     size               the weights have as many bytes
     speed              a sentence of 25 tokens costs as many FLOPs
 
 Wall time is not a rule, because it depends on what else the machine does. The gate knows only what
-its test sets contain: a wrong term that occurs in no test sentence passes.
+its test sets contain: a wrong term that occurs in no test sentence passes. `plausibility.py` checks
+the data itself.
 """
 
 from __future__ import annotations
@@ -24,15 +27,31 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from dragoman.adaptation.terms import (
+    MIN_USES,
+    LostTerm,
+    count_glossary_terms,
+    count_words,
+    find_lost_terms,
+)
 from dragoman.errors import DataError
 from dragoman.evaluation.compare import compare
 from dragoman.recipe.schema import AdaptationRecipe
+from dragoman.text.glossary import Glossary
 from dragoman.text.spans import find_spans
 
 RuleName = Literal[
-    "in_domain_bleu", "in_domain_chrf", "general_bleu", "protected_spans", "size", "speed"
+    "in_domain_bleu",
+    "in_domain_chrf",
+    "general_bleu",
+    "terms",
+    "protected_spans",
+    "size",
+    "speed",
 ]
 Verdict = Literal["passed", "failed", "not tested"]
+_MAX_LOST = 5
+"""The most lost words that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +129,14 @@ def judge(
     parent_size: ModelSize,
     candidate_size: ModelSize,
     settings: AdaptationRecipe,
+    glossary: Glossary | None = None,
 ) -> GateResult:
     """Apply all rules. Without a general test set, its rule is not tested."""
     return GateResult(
         rules=(
             *_in_domain(in_domain, settings.p_value),
             _general(general, settings),
+            _terms(in_domain, glossary, settings.p_value),
             _spans([outputs for outputs in (in_domain, general) if outputs], settings),
             _unchanged("size", "bytes", parent_size.weight_bytes, candidate_size.weight_bytes),
             _unchanged("speed", "FLOPs per sentence", parent_size.flops, candidate_size.flops),
@@ -188,6 +209,39 @@ def _general(outputs: TestOutputs | None, settings: AdaptationRecipe) -> RuleRes
         f"{settings.max_general_loss:g}, or one that is not significant "
         f"(p ≥ {settings.p_value:g})",
     )
+
+
+def _terms(outputs: TestOutputs, glossary: Glossary | None, limit: float) -> RuleResult:
+    models = outputs.parent, outputs.candidate
+    words = find_lost_terms(count_words(outputs.references, *models), limit)
+    counts = count_glossary_terms(glossary or Glossary({}), outputs.sources, *models)
+    terms = find_lost_terms(
+        {f"{term} → {target}": count for (term, target), count in counts.items()}, limit
+    )
+    lost = (*terms.lost, *words.lost)
+    explanation = (
+        f"{words.tested:,} words of the references and {terms.tested:,} terms of the glossary were "
+        f"tested; expected none that the candidate uses less often (p < {limit:g})"
+    )
+    if lost:
+        explanation = f"lost: {', '.join(map(_lost_term, lost[:_MAX_LOST]))}; {explanation}"
+    if not words.tested and not terms.tested:
+        return RuleResult(
+            name="terms",
+            verdict="not tested",
+            explanation=f"the parent has no word of the references in {MIN_USES} sentences",
+        )
+    return RuleResult(
+        name="terms",
+        verdict="failed" if lost else "passed",
+        p_value=min((term.p_value for term in lost), default=None),
+        explanation=explanation,
+    )
+
+
+def _lost_term(term: LostTerm) -> str:
+    counts = term.counts
+    return f"{term.term!r} in {counts.parent} → {counts.candidate} of {counts.sentences} sentences"
 
 
 def _spans(outputs: Sequence[TestOutputs], settings: AdaptationRecipe) -> RuleResult:
