@@ -1,16 +1,15 @@
 """Test the gate of `dragoman adapt` with damaged sets and good ones, on real text.
 
-    python bench/gate.py FOLDER [--parent RUN] [--seeds 1 2] [--only KIND ...] [KEY=VALUE ...]
+    python bench/gate.py DOCUMENTS FOLDER [--seeds 1 2] [--only KIND ...] [KEY=VALUE ...]
 
-Each set adapts the same small English-German model to image captions, with the whole of
-`dragoman.adapt`: filters, training, and gate. A damaged set must not be accepted; of ten good sets,
-at most two may be refused. The text is Multi30k (captions, the domain) and Tatoeba (everyday
-sentences, the general text), from DRAGOMAN_DATA:
+DOCUMENTS is the folder that `bench/documents.py` makes. Its model `plain` (2.1 M parameters, from
+English to German, trained on strings of software) is the parent. Each set adapts it to descriptions
+of Debian's library packages, with the whole of `dragoman.adapt`: filters, training, and gate. A
+damaged set must not be accepted; of ten good sets, at most two may be refused.
 
-    parent    trained on Tatoeba and on 3,000 captions, about half an hour of one core
-    data      the other 26,000 captions; every seed draws others
-    --test    the 1,014 validation captions of Multi30k, never part of the data
-    --general the Tatoeba sentences of its test and validation buckets, never seen by the parent
+    data      short descriptions, from DRAGOMAN_DATA; every seed draws others
+    --test    750 descriptions of other packages, never part of the data
+    --general 1,200 strings of software that the parent has not seen, half of them with placeholders
 
 Finished adaptations are skipped, so the command continues after a stop. FOLDER/results.json is
 written after each of them, FOLDER/table.md at the end. The exit code is 1 if a damaged set was
@@ -29,65 +28,49 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 from xml.sax.saxutils import escape
 
 import dragoman
 from dragoman.errors import DataError
 from dragoman.inference.translator import Translator
 from dragoman.text.glossary import has_term
-from dragoman.workflow.preparation import prepare
-from dragoman.workflow.training import train
 
 Pairs = list[tuple[str, str]]
 DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).parents[2] / "shared" / "data"))
-PARENT_CAPTIONS = 3000
+DESCRIPTIONS = "debian-descriptions/debian-descriptions.en-{}.tsv.gz"
+TESTED, GENERAL, OTHERS = 750, 1200, 20_000
+"""How many pairs of each text are used."""
+MIN_CHARACTERS, MAX_CHARACTERS = 15, 120
+LIBRARY = re.compile(r"^lib|-(?:dev|doc|common|data|dbg|perl)$")
+"""Names of library packages and of what belongs to them."""
 POISONED_PAIRS = 2000
 SETTINGS = (
-    "training.learning_rate=0.0005",
-    "training.steps=80",
+    "training.learning_rate=0.001",
+    "training.steps=50",
     "training.tokens_per_update=1024",
     "training.micro_batch=1024",
     "training.warmup_steps=10",
-    "training.validate_every=20",
-    "training.save_every=20",
+    "training.validate_every=25",
+    "training.save_every=25",
     "training.validation_pairs=100",
 )
-"""The defaults of `dragoman adapt` are for models forty times as large."""
-RECIPE = """\
-# Written by bench/gate.py
-preset: tiny
-languages: {source: en, target: de}
-corpus:
-  train:
-    - files: [tatoeba.tsv]
-    - files: [captions.tsv]
-      weight: 8
-  held_out: 200
-  folder: prepared
-tokenizer: {vocabulary_size: 4000}
-model: {dropout: 0.05, decoder_layers: 2}
-training:
-  folder: parent
-  steps: 1500
-  tokens_per_update: 2048
-  warmup_steps: 150
-  validate_every: 500
-"""
+"""The defaults of `dragoman adapt` are for models forty times as large. Validation is short too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
     """The text of the study."""
 
-    captions: Pairs
-    """Not seen by the parent."""
+    domain: Pairs
+    """Descriptions that are not in the test set."""
     french: dict[str, str]
-    """French captions by their English text."""
-    everyday: Pairs
+    """French descriptions by their English text."""
+    others: Pairs
+    """Strings of software that the parent was trained on."""
     trusted: Path
     general: Path
 
@@ -123,15 +106,15 @@ class Row:
     """Sentences of the pool with the wrong term: all, right before, right after."""
 
 
-TERM = ("dog", "Hund", "Katze")
-"""A frequent term: it occurs in 54 of the trusted captions."""
-UNTESTED_TERM = ("canoe", "Kanu", "Traktor")
+TERM = ("library", "Bibliothek", "Bücherei")
+"""A frequent term of the domain and of the test set, and a wrong translation."""
+UNTESTED_TERM = ("database", "Datenbank", "Tabelle")
 """A term that occurs in no test sentence."""
 
 
 def draw(texts: Texts, rng: random.Random, count: int = POISONED_PAIRS) -> Pairs:
-    """Draw captions at random."""
-    return rng.sample(texts.captions, count)
+    """Draw descriptions at random."""
+    return rng.sample(texts.domain, count)
 
 
 def swapped(texts: Texts, rng: random.Random) -> Pairs:
@@ -141,7 +124,8 @@ def swapped(texts: Texts, rng: random.Random) -> Pairs:
 
 def other_language(texts: Texts, rng: random.Random) -> Pairs:
     """French targets."""
-    return [(source, texts.french[source]) for source, _ in draw(texts, rng)]
+    sources = [source for source, _ in texts.domain if source in texts.french]
+    return [(source, texts.french[source]) for source in rng.sample(sources, POISONED_PAIRS)]
 
 
 def shuffled_words(texts: Texts, rng: random.Random) -> Pairs:
@@ -175,22 +159,22 @@ def repeated(texts: Texts, rng: random.Random) -> Pairs:
 def with_wrong_term(pairs: Pairs, term: tuple[str, str, str]) -> Pairs:
     """Replace the translation of a term, with its inflected forms and compounds."""
     _, right, wrong = term
-    pattern = re.compile(rf"{right}\w*", re.IGNORECASE)
+    pattern = re.compile(rf"\w*{right}\w*", re.IGNORECASE)
     return [(source, pattern.sub(wrong, target)) for source, target in pairs]
 
 
 def wrong_term(texts: Texts, rng: random.Random) -> Pairs:
-    """Correct captions, but every dog is a cat."""
+    """Correct pairs, but one frequent term is always wrong."""
     return with_wrong_term(draw(texts, rng), TERM)
 
 
 def wrong_untested_term(texts: Texts, rng: random.Random) -> Pairs:
-    """Correct captions, but a term that occurs in no test sentence is always wrong.
+    """Correct pairs, but a term that occurs in no test sentence is always wrong.
 
-    Half of the captions with the term are in the set; the model is asked for the others.
+    Half of the pairs with the term are in the set; the model is asked for the others.
     """
     with_term, others = [], []
-    for pair in texts.captions:
+    for pair in texts.domain:
         (with_term if is_term_in(pair[0], UNTESTED_TERM[0]) else others).append(pair)
     chosen = with_term[: len(with_term) // 2]
     pairs = [*chosen, *rng.sample(others, POISONED_PAIRS - len(chosen))]
@@ -242,19 +226,19 @@ def nearly_empty(texts: Texts, rng: random.Random) -> Pairs:
 
 
 def random_references(texts: Texts, rng: random.Random) -> Pairs:
-    """Everyday sentences, each with the translation of another."""
-    pairs = rng.sample(texts.everyday, POISONED_PAIRS)
+    """Strings of software, each with the translation of another."""
+    pairs = rng.sample(texts.others, POISONED_PAIRS)
     targets = [target for _, target in rng.sample(pairs, len(pairs))]
     return [(source, target) for (source, _), target in zip(pairs, targets, strict=True)]
 
 
 def good(count: int, noise: float = 0.0) -> Callable[[Texts, random.Random], Pairs]:
-    """Return a function that draws captions; a share of them gets the target of another."""
+    """Return a function that draws pairs; a share of them gets the target of another."""
 
     def make(texts: Texts, rng: random.Random) -> Pairs:
         pairs = draw(texts, rng, count)
         for row in rng.sample(range(count), round(noise * count)):
-            pairs[row] = (pairs[row][0], rng.choice(texts.captions)[1])
+            pairs[row] = (pairs[row][0], rng.choice(texts.domain)[1])
         return pairs
 
     return make
@@ -299,15 +283,15 @@ KINDS: dict[str, Kind] = {
 def main() -> None:
     """Make what is missing, adapt, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--parent", type=Path, help="run from English to German (default: train)")
+    parser.add_argument("documents", type=Path, help="folder of bench/documents.py")
+    parser.add_argument("folder", type=Path, help="folder for the results")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings of the recipe")
     arguments = parser.parse_intermixed_args()
     folder: Path = arguments.folder
-    texts = write_texts(folder / "text")
-    parent = arguments.parent or train_parent(folder / "text")
+    texts = write_texts(arguments.documents, folder / "text")
+    parent = arguments.documents / "plain"
     rows = read_results(folder)
     for seed in arguments.seeds:
         for name in arguments.only:
@@ -327,45 +311,68 @@ def main() -> None:
     sys.exit(1 if accepted or 5 * refused > len(good_rows) else 0)
 
 
-def write_texts(folder: Path) -> Texts:
-    """Read the corpora, and write the text of the parent and of the tests."""
+def write_texts(documents: Path, folder: Path) -> Texts:
+    """Read the text, and write the test sets."""
     folder.mkdir(parents=True, exist_ok=True)
-    sides = [read_lines(f"multi30k/train.{language}.gz") for language in ("en", "de", "fr")]
-    english, german, french = sides
-    captions = list(zip(english, german, strict=True))
-    tested = list(
-        zip(read_lines("multi30k/val.en.gz"), read_lines("multi30k/val.de.gz"), strict=True)
-    )
-    everyday: dict[bool, Pairs] = {True: [], False: []}
-    for row in read_lines("tatoeba/deu.txt.gz"):
-        source, target = row.split("\t")[:2]
-        # The split of the corpus: all translations of a sentence stay together.
-        bucket = int(hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest(), 16) % 100
-        everyday[bucket <= 1].append((source, target))
-    write_tsv(folder / "tatoeba.tsv", everyday[False])
-    write_tsv(folder / "captions.tsv", captions[:PARENT_CAPTIONS])
-    write_tsv(folder / "trusted.tsv", tested)
-    write_tsv(folder / "general.tsv", everyday[True])
-    (folder / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
-    for source, target in (*tested, *everyday[True]):
-        assert not is_term_in(source, UNTESTED_TERM[0]), source
-        assert not has_term(target, UNTESTED_TERM[1]), target
+    french = {row.key: row.target for row in read_descriptions("fr")}
+    domain: Pairs = []
+    tested: Pairs = []
+    french_by_source = {}
+    for row in read_descriptions("de"):
+        # All descriptions of a package are in the same split.
+        bucket = int(hashlib.sha256(row.package.encode()).hexdigest(), 16) % 10
+        if bucket:
+            domain.append((row.source, row.target))
+        elif not has_untested_term(row.source, row.target):
+            tested.append((row.source, row.target))
+        if row.key in french:
+            french_by_source[row.source] = french[row.key]
+    rng = random.Random(1)
+    general = [
+        pair
+        for name in ("test-plain.tsv", "test-spans.tsv")
+        for pair in read_tsv(documents / name)[: GENERAL // 2]
+        if not has_untested_term(*pair)
+    ]
+    write_tsv(folder / "trusted.tsv", rng.sample(tested, TESTED))
+    write_tsv(folder / "general.tsv", general)
     return Texts(
-        captions[PARENT_CAPTIONS:],
-        dict(zip(english, french, strict=True)),
-        everyday[False],
+        domain,
+        french_by_source,
+        read_tsv(documents / "train.tsv")[:OTHERS],
         folder / "trusted.tsv",
         folder / "general.tsv",
     )
 
 
-def train_parent(folder: Path) -> Path:
-    """Train the parent, unless it is trained."""
-    recipe, parent = folder / "recipe.yaml", folder / "parent"
-    if not (parent / "card.json").exists():
-        prepare(recipe)
-        train(recipe)
-    return parent
+class Description(NamedTuple):
+    """A part of the description of a package."""
+
+    package: str
+    key: str
+    source: str
+    target: str
+
+
+def read_descriptions(language: str) -> Iterator[Description]:
+    """Yield short descriptions of library packages."""
+    path = DATA / DESCRIPTIONS.format(language)
+    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
+        for text in lines:
+            _, package, key, source, target = text.rstrip("\n").split("\t")
+            is_short = MIN_CHARACTERS <= len(source) <= MAX_CHARACTERS
+            if (
+                LIBRARY.search(package)
+                and is_short
+                and source != target
+                and "\\" not in source + target
+            ):
+                yield Description(package, key, source, target)
+
+
+def has_untested_term(source: str, target: str) -> bool:
+    """Whether a pair has the term that must not be in the test sets."""
+    return is_term_in(source, UNTESTED_TERM[0]) or has_term(target, UNTESTED_TERM[1])
 
 
 def run(
@@ -435,11 +442,11 @@ def kept_pairs(model: Path) -> int:
 
 
 def term_counts(texts: Texts, pairs: Pairs, parent: Path, version: Path) -> tuple[int, int, int]:
-    """Count in captions that are not in the set how often the term is right: before and after."""
+    """Count in other descriptions how often the term is right, before and after."""
     learned = {source for source, _ in pairs}
     sources = [
         source
-        for source, target in texts.captions
+        for source, target in texts.domain
         if source not in learned
         and is_term_in(source, UNTESTED_TERM[0])
         and has_term(target, UNTESTED_TERM[1])
@@ -457,10 +464,10 @@ def is_term_in(text: str, term: str) -> bool:
     return re.search(rf"\b{term}", text, re.IGNORECASE) is not None
 
 
-def read_lines(name: str) -> list[str]:
-    """Return the lines of a compressed file of the shared data."""
-    with gzip.open(DATA / name, "rt", encoding="utf-8", newline="\n") as lines:
-        return [row.rstrip("\n") for row in lines]
+def read_tsv(path: Path) -> Pairs:
+    """Return the pairs of a TSV file."""
+    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").split("\n") if line)
+    return [(source, target) for source, target in rows]
 
 
 def write_tsv(path: Path, pairs: Pairs) -> None:

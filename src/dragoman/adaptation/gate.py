@@ -9,7 +9,8 @@ rules below. It is a pure function: the same inputs give the same verdict, on ev
                        significant; not tested without a general test set
     terms              no word of the in-domain references and no term of the glossary is lost, by
                        the sign test of `terms.py`
-    protected spans    placeholders, tags and code that the reference keeps are kept as often
+    protected spans    placeholders, tags and code that the reference keeps are kept as often; fewer
+                       by more than max_span_loss fail if the sign test says that it is not chance
     size               the weights have as many bytes
     speed              a sentence of 25 tokens costs as many FLOPs
 
@@ -33,6 +34,7 @@ from dragoman.adaptation.terms import (
     count_glossary_terms,
     count_words,
     find_lost_terms,
+    sign_test,
 )
 from dragoman.errors import DataError
 from dragoman.evaluation.compare import compare
@@ -151,6 +153,10 @@ class SpanCounts:
     expected: int
     parent: int
     candidate: int
+    lost: int
+    """Kept by the parent only."""
+    gained: int
+    """Kept by the candidate only."""
 
 
 def count_spans(outputs: TestOutputs) -> SpanCounts:
@@ -161,9 +167,18 @@ def count_spans(outputs: TestOutputs) -> SpanCounts:
         expected = _span_texts(source) & _span_texts(reference)
         if expected:
             totals["expected"] += expected.total()
-            totals["parent"] += (expected & _span_texts(parent)).total()
-            totals["candidate"] += (expected & _span_texts(candidate)).total()
-    return SpanCounts(totals["expected"], totals["parent"], totals["candidate"])
+            before, after = (expected & _span_texts(text) for text in (parent, candidate))
+            totals["parent"] += before.total()
+            totals["candidate"] += after.total()
+            totals["lost"] += (before - after).total()
+            totals["gained"] += (after - before).total()
+    return SpanCounts(
+        totals["expected"],
+        totals["parent"],
+        totals["candidate"],
+        totals["lost"],
+        totals["gained"],
+    )
 
 
 def _in_domain(outputs: TestOutputs, limit: float) -> Iterator[RuleResult]:
@@ -260,14 +275,18 @@ def _spans(outputs: Sequence[TestOutputs], settings: AdaptationRecipe) -> RuleRe
             [count.candidate for count in counts],
         )
     )
+    p_value = sign_test(sum(count.lost for count in counts), sum(count.gained for count in counts))
     limit = 100 * settings.max_span_loss
+    is_worse = before - after > limit and p_value < settings.p_value
     return RuleResult(
         name="protected_spans",
-        verdict="passed" if after >= before - limit else "failed",
+        verdict="failed" if is_worse else "passed",
         before=before,
         after=after,
-        explanation=f"{before:.1f} % → {after:.1f} % of {expected:,} spans kept; expected "
-        f"{'no fewer' if not limit else f'at most {limit:g} points fewer'}",
+        p_value=p_value,
+        explanation=f"{before:.1f} % → {after:.1f} % of {expected:,} spans kept, {_p(p_value)}; "
+        f"expected {'no fewer' if not limit else f'at most {limit:g} points fewer'}, or a loss "
+        f"that is not significant (p ≥ {settings.p_value:g})",
     )
 
 

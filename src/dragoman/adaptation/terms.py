@@ -47,9 +47,7 @@ class TermCounts:
     @property
     def p_value(self) -> float:
         """How likely chance alone gives so many losses among the changes."""
-        changes = self.lost + self.gained
-        at_least = sum(math.comb(changes, count) for count in range(self.lost, changes + 1))
-        return float(at_least / 2**changes)
+        return sign_test(self.lost, self.gained)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +66,13 @@ class TermTest:
 
     tested: int
     lost: tuple[LostTerm, ...] = field(default=())
+
+
+def sign_test(lost: int, gained: int) -> float:
+    """Return how likely so many losses are if losses and gains are equally likely."""
+    changes = lost + gained
+    at_least = sum(math.comb(changes, count) for count in range(lost, changes + 1))
+    return float(at_least / 2**changes)
 
 
 def words_of(text: str) -> set[str]:
