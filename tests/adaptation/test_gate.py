@@ -7,6 +7,7 @@ import pytest
 from dragoman.adaptation.gate import ModelSize, TestOutputs, count_spans, judge
 from dragoman.errors import DataError
 from dragoman.recipe.schema import AdaptationRecipe
+from dragoman.text.glossary import Glossary
 
 SIZE = ModelSize(weight_bytes=1000, flops=5000)
 SETTINGS = AdaptationRecipe()
@@ -57,7 +58,7 @@ def test_the_parent_itself_is_not_better():
 
 
 def test_a_worse_model_fails_both_metrics():
-    assert failed(WORSE) == {"in_domain_bleu", "in_domain_chrf"}
+    assert failed(WORSE) >= {"in_domain_bleu", "in_domain_chrf"}
 
 
 def test_a_gain_that_may_be_chance_is_refused():
@@ -113,13 +114,20 @@ def with_spans(keep_parent, keep_candidate):
 def test_spans_must_be_kept_as_often():
     assert failed(with_spans(100, 100)) == set()
     assert failed(with_spans(100, 101)) == set()
-    assert failed(with_spans(100, 99)) == {"protected_spans"}
-    tolerant = AdaptationRecipe(max_span_loss=0.01)
-    assert failed(with_spans(100, 99), settings=tolerant) == set()
+    assert failed(with_spans(100, 95)) == {"protected_spans"}
+    tolerant = AdaptationRecipe(max_span_loss=0.05)
+    assert failed(with_spans(100, 95), settings=tolerant) == set()
+
+
+def test_a_loss_of_spans_that_may_be_chance_is_accepted():
+    """Four lost of a hundred and none gained: p = 0.06."""
+    rule = judge(with_spans(100, 96), SAME, SIZE, SIZE, SETTINGS).rule("protected_spans")
+    assert rule.p_value == 1 / 16
+    assert rule.verdict == "passed"
 
 
 def test_spans_are_counted_on_both_test_sets():
-    assert failed(general=with_spans(100, 99)) == {"protected_spans"}
+    assert failed(general=with_spans(100, 90)) == {"protected_spans"}
 
 
 def test_only_spans_that_the_reference_keeps_are_expected():
@@ -131,6 +139,44 @@ def test_only_spans_that_the_reference_keeps_are_expected():
     )
     counts = count_spans(spans)
     assert (counts.expected, counts.parent, counts.candidate) == (3, 1, 3)
+    assert (counts.lost, counts.gained) == (0, 2)
+
+
+def with_term(share):
+    """The candidate is better, but it keeps `Katze` only in this share of the sentences."""
+    rows = range(len(BETTER.sources))
+    parent, candidate = (
+        [f"{text} {'Katze' if row < kept else 'Hund'}" for row, text in enumerate(side)]
+        for side, kept in ((BETTER.parent, len(rows)), (BETTER.candidate, share * len(rows)))
+    )
+    return TestOutputs(
+        [f"{text} cat" for text in BETTER.sources],
+        [f"{text} Katze" for text in BETTER.references],
+        parent,
+        candidate,
+    )
+
+
+def test_a_lost_word_is_refused_although_bleu_is_higher():
+    assert failed(with_term(1)) == set()
+    rule = judge(with_term(0.7), SAME, SIZE, SIZE, SETTINGS).rule("terms")
+    assert rule.verdict == "failed"
+    assert "'katze' in 120 → 84 of 120 sentences" in rule.explanation
+    assert failed(with_term(0.7)) == {"terms"}
+
+
+def test_of_glossary_terms_fewer_losses_are_enough():
+    """Six losses among a dozen words may be chance; of the only term they are significant."""
+    outputs = with_term(114 / 120)
+    assert failed(outputs) == set()
+    result = judge(outputs, SAME, SIZE, SIZE, SETTINGS, Glossary({"cat": "Katze"}))
+    assert {rule.name for rule in result.failed} == {"terms"}
+    assert "cat → Katze" in result.rule("terms").explanation
+
+
+def test_without_frequent_words_terms_are_not_tested():
+    few = outputs(0.3, 0.2, count=3)
+    assert judge(few, SAME, SIZE, SIZE, SETTINGS).rule("terms").verdict == "not tested"
 
 
 def test_sides_of_different_lengths_are_an_error():

@@ -7,12 +7,16 @@ rules below. It is a pure function: the same inputs give the same verdict, on ev
     in-domain chrF     not lower
     general BLEU       not lower by more than max_general_loss, unless the difference is not
                        significant; not tested without a general test set
-    protected spans    placeholders, tags and code that the reference keeps are kept as often
+    terms              no word of the in-domain references and no term of the glossary is lost, by
+                       the sign test of `terms.py`
+    protected spans    placeholders, tags and code that the reference keeps are kept as often; fewer
+                       by more than max_span_loss fail if the sign test says that it is not chance
     size               the weights have as many bytes
     speed              a sentence of 25 tokens costs as many FLOPs
 
 Wall time is not a rule, because it depends on what else the machine does. The gate knows only what
-its test sets contain: a wrong term that occurs in no test sentence passes.
+its test sets contain: a wrong term that occurs in no test sentence passes. `plausibility.py` checks
+the data itself.
 """
 
 from __future__ import annotations
@@ -24,15 +28,32 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from dragoman.adaptation.terms import (
+    MIN_USES,
+    LostTerm,
+    count_glossary_terms,
+    count_words,
+    find_lost_terms,
+    sign_test,
+)
 from dragoman.errors import DataError
 from dragoman.evaluation.compare import compare
 from dragoman.recipe.schema import AdaptationRecipe
+from dragoman.text.glossary import Glossary
 from dragoman.text.spans import find_spans
 
 RuleName = Literal[
-    "in_domain_bleu", "in_domain_chrf", "general_bleu", "protected_spans", "size", "speed"
+    "in_domain_bleu",
+    "in_domain_chrf",
+    "general_bleu",
+    "terms",
+    "protected_spans",
+    "size",
+    "speed",
 ]
 Verdict = Literal["passed", "failed", "not tested"]
+_MAX_LOST = 5
+"""The most lost words that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +131,14 @@ def judge(
     parent_size: ModelSize,
     candidate_size: ModelSize,
     settings: AdaptationRecipe,
+    glossary: Glossary | None = None,
 ) -> GateResult:
     """Apply all rules. Without a general test set, its rule is not tested."""
     return GateResult(
         rules=(
             *_in_domain(in_domain, settings.p_value),
             _general(general, settings),
+            _terms(in_domain, glossary, settings.p_value),
             _spans([outputs for outputs in (in_domain, general) if outputs], settings),
             _unchanged("size", "bytes", parent_size.weight_bytes, candidate_size.weight_bytes),
             _unchanged("speed", "FLOPs per sentence", parent_size.flops, candidate_size.flops),
@@ -130,6 +153,10 @@ class SpanCounts:
     expected: int
     parent: int
     candidate: int
+    lost: int
+    """Kept by the parent only."""
+    gained: int
+    """Kept by the candidate only."""
 
 
 def count_spans(outputs: TestOutputs) -> SpanCounts:
@@ -140,9 +167,18 @@ def count_spans(outputs: TestOutputs) -> SpanCounts:
         expected = _span_texts(source) & _span_texts(reference)
         if expected:
             totals["expected"] += expected.total()
-            totals["parent"] += (expected & _span_texts(parent)).total()
-            totals["candidate"] += (expected & _span_texts(candidate)).total()
-    return SpanCounts(totals["expected"], totals["parent"], totals["candidate"])
+            before, after = (expected & _span_texts(text) for text in (parent, candidate))
+            totals["parent"] += before.total()
+            totals["candidate"] += after.total()
+            totals["lost"] += (before - after).total()
+            totals["gained"] += (after - before).total()
+    return SpanCounts(
+        totals["expected"],
+        totals["parent"],
+        totals["candidate"],
+        totals["lost"],
+        totals["gained"],
+    )
 
 
 def _in_domain(outputs: TestOutputs, limit: float) -> Iterator[RuleResult]:
@@ -190,6 +226,39 @@ def _general(outputs: TestOutputs | None, settings: AdaptationRecipe) -> RuleRes
     )
 
 
+def _terms(outputs: TestOutputs, glossary: Glossary | None, limit: float) -> RuleResult:
+    models = outputs.parent, outputs.candidate
+    words = find_lost_terms(count_words(outputs.references, *models), limit)
+    counts = count_glossary_terms(glossary or Glossary({}), outputs.sources, *models)
+    terms = find_lost_terms(
+        {f"{term} → {target}": count for (term, target), count in counts.items()}, limit
+    )
+    lost = (*terms.lost, *words.lost)
+    explanation = (
+        f"{words.tested:,} words of the references and {terms.tested:,} terms of the glossary were "
+        f"tested; expected none that the candidate uses less often (p < {limit:g})"
+    )
+    if lost:
+        explanation = f"lost: {', '.join(map(_lost_term, lost[:_MAX_LOST]))}; {explanation}"
+    if not words.tested and not terms.tested:
+        return RuleResult(
+            name="terms",
+            verdict="not tested",
+            explanation=f"the parent has no word of the references in {MIN_USES} sentences",
+        )
+    return RuleResult(
+        name="terms",
+        verdict="failed" if lost else "passed",
+        p_value=min((term.p_value for term in lost), default=None),
+        explanation=explanation,
+    )
+
+
+def _lost_term(term: LostTerm) -> str:
+    counts = term.counts
+    return f"{term.term!r} in {counts.parent} → {counts.candidate} of {counts.sentences} sentences"
+
+
 def _spans(outputs: Sequence[TestOutputs], settings: AdaptationRecipe) -> RuleResult:
     counts = [count_spans(output) for output in outputs]
     expected = sum(count.expected for count in counts)
@@ -206,14 +275,18 @@ def _spans(outputs: Sequence[TestOutputs], settings: AdaptationRecipe) -> RuleRe
             [count.candidate for count in counts],
         )
     )
+    p_value = sign_test(sum(count.lost for count in counts), sum(count.gained for count in counts))
     limit = 100 * settings.max_span_loss
+    is_worse = before - after > limit and p_value < settings.p_value
     return RuleResult(
         name="protected_spans",
-        verdict="passed" if after >= before - limit else "failed",
+        verdict="failed" if is_worse else "passed",
         before=before,
         after=after,
-        explanation=f"{before:.1f} % → {after:.1f} % of {expected:,} spans kept; expected "
-        f"{'no fewer' if not limit else f'at most {limit:g} points fewer'}",
+        p_value=p_value,
+        explanation=f"{before:.1f} % → {after:.1f} % of {expected:,} spans kept, {_p(p_value)}; "
+        f"expected {'no fewer' if not limit else f'at most {limit:g} points fewer'}, or a loss "
+        f"that is not significant (p ≥ {settings.p_value:g})",
     )
 
 

@@ -23,7 +23,7 @@ from dragoman.recipe.corpus import CorpusFiles, CorpusRecipe, TrainingCorpus, mi
 from dragoman.recipe.decoding import DecodingRecipe
 from dragoman.recipe.fitting import mistakes_in_fit
 from dragoman.recipe.parts import Choice, known
-from dragoman.recipe.section import Amount, Count, Rate, Section
+from dragoman.recipe.section import Amount, Count, Rate, Section, Share
 from dragoman.storage.files import write_text
 
 __all__ = [
@@ -246,6 +246,9 @@ class AdaptationRecipe(Section):
     )
     max_span_loss: Rate = Field(
         0.0, description="Maximum loss of protected spans in the gate, as a share"
+    )
+    max_dropped: Share = Field(
+        0.5, description="Maximum share of the new pairs that the filters may drop (1 = any)"
     )
 
 

@@ -36,6 +36,7 @@ from dragoman.adaptation.data import (
 )
 from dragoman.adaptation.gate import ModelSize, TestOutputs, judge
 from dragoman.adaptation.history import TestSet, VersionRecord, is_versioned
+from dragoman.adaptation.plausibility import check_glossary, check_pairs
 from dragoman.adaptation.report.gather import (
     AdaptationFacts,
     AdaptationSources,
@@ -63,7 +64,7 @@ from dragoman.storage.lock import FolderLockedError, lock_folder
 from dragoman.text.glossary import Glossary
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.training.events import TrainingEvent
-from dragoman.workflow.preparation import prepare
+from dragoman.workflow.preparation import PreparationResult, prepare
 from dragoman.workflow.training import train
 from dragoman.workflow.translation import translate_file
 
@@ -301,6 +302,8 @@ class _Adaptation:
         recipe = self._write_recipe(recipe_file, minutes, settings)
         self.report(AdaptationStage("prepare", "preparing the training data"))
         prepared = prepare(recipe_file, on_progress=self.report)
+        glossary = Glossary.load(self.groups.glossary) if self.groups.glossary else None
+        self._check_data(prepared, recipe.adaptation.max_dropped, glossary)
         self.report(AdaptationStage("train", "training"))
         trained = train(recipe_file, on_progress=self.report)
         # Both models search in the same way, also if the request changes how.
@@ -313,6 +316,7 @@ class _Adaptation:
             _model_size(read_artifact(self.parent)),
             _model_size(read_artifact(trained.folder)),
             recipe.adaptation,
+            glossary,
         )
         facts = AdaptationFacts(
             request=self.key,
@@ -356,6 +360,15 @@ class _Adaptation:
         recipe = adaptation_recipe(parent.recipe, self.parent, self.work, text, minutes, settings)
         write_text(path, dump_recipe(recipe))
         return recipe
+
+    def _check_data(
+        self, prepared: PreparationResult, max_dropped: float, glossary: Glossary | None
+    ) -> None:
+        """Stop if the new data is damaged. Its corpora are the first of the report."""
+        corpora = prepared.report.corpora[: len(self.groups.data.corpora)]
+        check_pairs(corpora, max_dropped, prepared.folder / REPORT_PAGE)
+        if glossary is not None:
+            check_glossary(self.groups.data.read(), glossary)
 
     def _replay(self) -> tuple[tuple[CorpusFiles, ...], int]:
         """Return the corpora to replay, and the number of their pairs."""

@@ -6,8 +6,6 @@ contains what the reference contains.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,11 +14,11 @@ from sacrebleu.metrics.chrf import CHRF
 from dragoman.adaptation.gate import TestOutputs
 from dragoman.adaptation.history import TestSet
 from dragoman.adaptation.report.model import ExampleChange, TermChange
-from dragoman.text.glossary import Glossary, has_term
+from dragoman.adaptation.terms import count_glossary_terms, count_words
+from dragoman.text.glossary import Glossary
 
 EXAMPLES, WORDS = 8, 15
 """The most sentences and words of each list."""
-_WORD = re.compile(r"[^\W\d_]{4,}")
 _MIN_NET = 2
 """A word counts as learned or lost if the sentences that gain and lose it differ by this many."""
 
@@ -65,25 +63,17 @@ def worse(changes: Sequence[ExampleChange]) -> tuple[ExampleChange, ...]:
 
 def glossary_terms(glossary: Glossary, outputs: TestOutputs) -> tuple[TermChange, ...]:
     """Count for each term of the sources how often its translation was used."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
-    rows = zip(outputs.sources, outputs.parent, outputs.candidate, strict=True)
-    for source, before, after in rows:
-        for use in glossary.find(source):
-            key = (source[use.start : use.end].casefold(), use.target)
-            count = counts.setdefault(key, Counter())
-            count["expected"] += 1
-            count["before"] += has_term(before, use.target)
-            count["after"] += has_term(after, use.target)
+    counts = count_glossary_terms(glossary, outputs.sources, outputs.parent, outputs.candidate)
     return tuple(
         TermChange(
             term=term,
             translation=translation,
-            expected=count["expected"],
-            before=count["before"],
-            after=count["after"],
+            expected=count.sentences,
+            before=count.parent,
+            after=count.candidate,
         )
         for (term, translation), count in sorted(
-            counts.items(), key=lambda item: (item[1]["before"] - item[1]["after"], item[0])
+            counts.items(), key=lambda item: (item[1].parent - item[1].candidate, item[0])
         )
     )
 
@@ -98,19 +88,11 @@ class WordChanges:
 
 def word_changes(outputs: TestOutputs) -> WordChanges:
     """Count in how many sentences each word of the references is also in the translations."""
-    expected: Counter[str] = Counter()
-    before: Counter[str] = Counter()
-    after: Counter[str] = Counter()
-    rows = zip(outputs.references, outputs.parent, outputs.candidate, strict=True)
-    for reference, parent, candidate in rows:
-        words = _words(reference)
-        expected.update(words)
-        before.update(words & _words(parent))
-        after.update(words & _words(candidate))
+    counts = count_words(outputs.references, outputs.parent, outputs.candidate)
     changes = [
-        TermChange(term=word, expected=count, before=before[word], after=after[word])
-        for word, count in expected.items()
-        if abs(after[word] - before[word]) >= _MIN_NET
+        TermChange(term=word, expected=count.sentences, before=count.parent, after=count.candidate)
+        for word, count in counts.items()
+        if abs(count.candidate - count.parent) >= _MIN_NET
     ]
     return WordChanges(
         tuple(_first(changes, sign=1)),
@@ -123,7 +105,3 @@ def _first(changes: Iterable[TermChange], sign: int) -> Iterator[TermChange]:
     fitting = [change for change in changes if sign * (change.after - change.before) > 0]
     fitting.sort(key=lambda change: (-abs(change.after - change.before), change.term))
     yield from fitting[:WORDS]
-
-
-def _words(text: str) -> set[str]:
-    return {word.casefold() for word in _WORD.findall(text)}

@@ -16,6 +16,7 @@ _RULES: dict[RuleName, str] = {
     "in_domain_bleu": "in-domain BLEU",
     "in_domain_chrf": "in-domain chrF",
     "general_bleu": "general BLEU",
+    "terms": "terms",
     "protected_spans": "protected spans",
     "size": "size",
     "speed": "speed",
@@ -105,8 +106,8 @@ def _rules(rules: Sequence[RuleResult]) -> str:
     header = "<tr><th>rule</th><th>verdict</th><th>figures and limit</th></tr>"
     return (
         "<h2>The gate</h2><p>Both models have translated the fixed test sets. The p-value is that "
-        "of the paired bootstrap test (Koehn, 2004).</p><div class='rules'>"
-        f"{_table(header + rows)}</div>"
+        "of the paired bootstrap test (Koehn, 2004), and for terms that of the sign test.</p>"
+        f"<div class='rules'>{_table(header + rows)}</div>"
     )
 
 

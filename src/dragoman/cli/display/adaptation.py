@@ -21,6 +21,7 @@ _RULES: dict[RuleName, str] = {
     "in_domain_bleu": "in-domain BLEU",
     "in_domain_chrf": "in-domain chrF",
     "general_bleu": "general BLEU",
+    "terms": "terms",
     "protected_spans": "protected spans, %",
     "size": "bytes of the weights",
     "speed": "FLOPs per sentence",

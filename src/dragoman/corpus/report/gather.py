@@ -24,6 +24,8 @@ from dragoman.corpus.counts import (
 from dragoman.corpus.discovery import Corpus
 from dragoman.corpus.leakage import IN_A_TEST_SET
 from dragoman.corpus.report.model import (
+    EXACT_DUPLICATE,
+    NEAR_DUPLICATE,
     CorpusReport,
     Detected,
     Foreign,
@@ -89,7 +91,7 @@ def _corpora(result: PipelineResult, splits: list[SplitCounts]) -> Iterator[Corp
         dropped += Counter({reason: rows.count for reason, rows in read.dropped.items()})
         dropped += cleaned.dropped
         if corpus.split == "train":
-            later = {"exact duplicate": exact, "near duplicate": near, IN_A_TEST_SET: leaked}
+            later = {EXACT_DUPLICATE: exact, NEAR_DUPLICATE: near, IN_A_TEST_SET: leaked}
             for reason, counts in later.items():
                 if counts[origin]:
                     dropped[reason] += counts[origin]

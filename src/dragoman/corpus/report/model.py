@@ -13,6 +13,8 @@ from dragoman.recipe.schema import LanguagesRecipe
 
 VERSION = 4
 """The version of the format of `report.json`."""
+EXACT_DUPLICATE, NEAR_DUPLICATE = DUPLICATES = ("exact duplicate", "near duplicate")
+"""The reasons why a repeated pair is dropped."""
 
 
 class _Frozen(BaseModel):
