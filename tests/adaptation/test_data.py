@@ -8,9 +8,11 @@ from dragoman.adaptation.data import (
     group_files,
     open_group,
     open_test_sets,
+    suggestion_group,
 )
 from dragoman.adaptation.settings import replay_weight, updates_for
 from dragoman.cli.adapt import repeat_options
+from dragoman.corpus.filter import Pair
 from dragoman.errors import ArtifactError, DataError
 from dragoman.recipe.schema import LanguagesRecipe
 from support.word_language import domain_pairs, general_pairs, write_pairs
@@ -107,3 +109,27 @@ def test_several_files_may_follow_one_option(tmp_path, monkeypatch):
     ]
     given = ["run", "--data", "a.tmx", "training.steps=5"]
     assert repeat_options(given) == given
+
+
+def test_suggestions_are_a_private_corpus_as_long_as_they_are_needed(tmp_path):
+    languages = LanguagesRecipe(source="en", target="de")
+    pairs = [Pair('two\nlines "a"', "zwei\tZeilen"), Pair("one", "eins\u2028")]
+    work = tmp_path / "work"
+    names = []
+    for keep in (False, True):
+        with suggestion_group(work, pairs, languages, keep=keep) as group:
+            (file,) = group.files
+            path = work / file.name
+            assert path.stat().st_mode & 0o777 == 0o600
+            assert work.stat().st_mode & 0o777 == 0o700
+            assert list(group.read()) == pairs
+            assert file.pairs == 2
+            assert file.sha256.startswith(file.name[12:24])
+        assert path.exists() == keep
+        names.append(file.name)
+    assert names[0] == names[1]
+    with suggestion_group(work, pairs[:1], languages, keep=False) as group:
+        assert group.files[0].name != names[0]
+    with suggestion_group(tmp_path / "none", [], languages, keep=False) as group:
+        assert group.pairs == 0
+    assert not (tmp_path / "none").exists()

@@ -16,6 +16,7 @@ matter. Preparation removes all pairs of these sets from the training data.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -96,19 +97,29 @@ def open_group(paths: Sequence[Path], languages: LanguagesRecipe) -> CorpusGroup
     return CorpusGroup(tuple(corpora), tuple(files))
 
 
-def write_suggestions(folder: Path, pairs: Sequence[Pair], languages: LanguagesRecipe) -> Path:
-    """Write approved suggestions as a corpus, for their users only; its name has its hash.
+@contextlib.contextmanager
+def suggestion_group(
+    folder: Path, pairs: Sequence[Pair], languages: LanguagesRecipe, *, keep: bool
+) -> Iterator[CorpusGroup]:
+    """Give approved suggestions as a corpus file, which exists as long as it is needed.
 
-    Preparation copies the text into other files of the folder, so nobody else may enter it.
+    The same suggestions give the same file, so an adaptation that was stopped continues. They are
+    texts of users, and preparation copies them into other files: nobody else may enter the folder.
     """
-    rows = ({languages.source: pair.source, languages.target: pair.target} for pair in pairs)
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-    path = folder / f"suggestions-{hashlib.sha256(text).hexdigest()[:12]}.jsonl"
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
-    with atomic_write(path, is_private=True) as temporary:
-        temporary.write_bytes(text)
-    return path
+    paths = []
+    if pairs:
+        rows = ({languages.source: pair.source, languages.target: pair.target} for pair in pairs)
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+        paths.append(folder / f"suggestions-{hashlib.sha256(text).hexdigest()[:12]}.jsonl")
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        with atomic_write(paths[0], is_private=True) as temporary:
+            temporary.write_bytes(text)
+    try:
+        yield open_group(paths, languages)
+    finally:
+        for path in paths if not keep else ():
+            path.unlink(missing_ok=True)
 
 
 def group_files(paths: Sequence[Path]) -> list[tuple[Path, ...]]:

@@ -32,7 +32,7 @@ from dragoman.adaptation.data import (
     fix_test_sets,
     open_group,
     open_test_sets,
-    write_suggestions,
+    suggestion_group,
 )
 from dragoman.adaptation.gate import ModelSize, TestOutputs, judge
 from dragoman.adaptation.history import TestSet, VersionRecord, is_versioned
@@ -58,7 +58,7 @@ from dragoman.errors import ArtifactError, DataError
 from dragoman.inference.translator import Translator
 from dragoman.model.cost import measure
 from dragoman.recipe.files import dump_recipe
-from dragoman.recipe.schema import CorpusFiles, LanguagesRecipe, Recipe
+from dragoman.recipe.schema import CorpusFiles, Recipe
 from dragoman.storage.files import sha256, write_text
 from dragoman.storage.lock import FolderLockedError, lock_folder
 from dragoman.text.glossary import Glossary
@@ -143,7 +143,8 @@ def adapt(  # noqa: PLR0913  (the options of a command)
         None if glossary is None else Path(glossary),
     )
     groups.check(has_suggestions=bool(suggestions))
-    with _locked(folder), _suggestion_group(folder, suggestions, languages, keep_work) as added:
+    approved = suggestion_group(folder / "work", suggestions, languages, keep=keep_work)
+    with _locked(folder), approved as added:
         groups = replace(groups, data=groups.data.joined(added))
         model = _open_model(folder, Path(run), parent, groups)
         tests = _open_tests(model, groups)
@@ -210,23 +211,6 @@ def _locked(folder: Path) -> Iterator[None]:
         raise ArtifactError(
             f"{str(folder)!r} is being adapted by process {error.pid}; wait for it, or stop it"
         ) from None
-
-
-@contextlib.contextmanager
-def _suggestion_group(
-    folder: Path, suggestions: Sequence[Pair], languages: LanguagesRecipe, keep_work: bool
-) -> Iterator[CorpusGroup]:
-    """Open suggestions as a corpus file, which exists as long as it is needed.
-
-    The same suggestions give the same file, so an adaptation that was stopped continues.
-    """
-    work = folder / "work"
-    paths = [write_suggestions(work, suggestions, languages)] if suggestions else []
-    try:
-        yield open_group(paths, languages)
-    finally:
-        for path in paths if not keep_work else ():
-            path.unlink(missing_ok=True)
 
 
 def _open_model(folder: Path, run: Path, parent: Artifact, groups: _Groups) -> VersionedModel:
