@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from dragoman.adaptation.gate import ModelSize, TestOutputs, count_spans, judge
+from dragoman.adaptation.gate import TestOutputs, count_spans, judge
+from dragoman.adaptation.size import ModelSize
 from dragoman.errors import DataError
 from dragoman.recipe.schema import AdaptationRecipe
 from dragoman.text.glossary import Glossary

@@ -28,6 +28,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from dragoman.adaptation.size import ModelSize
 from dragoman.adaptation.terms import (
     MIN_USES,
     LostTerm,
@@ -77,15 +78,6 @@ class TestOutputs:
                 f"the sides of a test set have {', '.join(map(str, sorted(lengths)))} lines, "
                 "expected the same number"
             )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSize:
-    """What a model costs when it is used."""
-
-    weight_bytes: int
-    flops: int
-    """For one sentence of 25 tokens on each side."""
 
 
 class RuleResult(BaseModel):

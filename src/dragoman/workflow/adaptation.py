@@ -34,7 +34,7 @@ from dragoman.adaptation.data import (
     open_test_sets,
     suggestion_group,
 )
-from dragoman.adaptation.gate import ModelSize, TestOutputs, judge
+from dragoman.adaptation.gate import TestOutputs, judge
 from dragoman.adaptation.history import TestSet, VersionRecord, is_versioned
 from dragoman.adaptation.plausibility import check_glossary, check_pairs
 from dragoman.adaptation.report.gather import (
@@ -44,25 +44,20 @@ from dragoman.adaptation.report.gather import (
     version_scores,
 )
 from dragoman.adaptation.report.html import render
-from dragoman.adaptation.report.model import (
-    REPORT,
-    REPORT_PAGE,
-    AdaptationReport,
-)
+from dragoman.adaptation.report.model import REPORT, REPORT_PAGE, AdaptationReport
 from dragoman.adaptation.settings import AdaptationText, adaptation_recipe
+from dragoman.adaptation.size import measure_size
 from dragoman.adaptation.versions import VersionedModel
 from dragoman.artifact import Artifact, read_artifact, resolve_model
 from dragoman.corpus.filter import Pair
 from dragoman.corpus.pipeline import PreparationProgress
 from dragoman.errors import ArtifactError, DataError
 from dragoman.inference.translator import Translator
-from dragoman.model.cost import measure
 from dragoman.recipe.files import dump_recipe
 from dragoman.recipe.schema import CorpusFiles, Recipe
 from dragoman.storage.files import sha256, write_text
 from dragoman.storage.lock import FolderLockedError, lock_folder
 from dragoman.text.glossary import Glossary
-from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.training.events import TrainingEvent
 from dragoman.workflow.preparation import PreparationResult, prepare
 from dragoman.workflow.training import train
@@ -71,8 +66,6 @@ from dragoman.workflow.translation import translate_file
 Stage = Literal["read", "replay", "prepare", "train", "translate", "gate"]
 _MAX_SYNTHETIC = 20_000
 """The most sources of the data that the parent translates when there is no general text."""
-_LENGTH = 25
-"""Tokens of the sentence whose FLOPs are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,8 +290,8 @@ class _Adaptation:
         gate = judge(
             outputs["in_domain"],
             outputs.get("general"),
-            _model_size(read_artifact(self.parent)),
-            _model_size(read_artifact(trained.folder)),
+            measure_size(self.parent),
+            measure_size(trained.folder),
             recipe.adaptation,
             glossary,
         )
@@ -398,16 +391,6 @@ class _Adaptation:
         if report.is_accepted:
             return f"dragoman serve {name}"
         return f"dragoman models list {name}"
-
-
-def _model_size(artifact: Artifact) -> ModelSize:
-    size = load_tokenizer(artifact.tokenizer / "target").size
-    tokenizer = artifact.recipe.tokenizer.model_copy(update={"vocabulary_size": size})
-    recipe = artifact.recipe.model_copy(update={"tokenizer": tokenizer})
-    return ModelSize(
-        weight_bytes=(artifact.folder / artifact.weights_file).stat().st_size,
-        flops=measure(recipe, _LENGTH, _LENGTH).flops,
-    )
 
 
 def _cpu_seconds() -> float:

@@ -171,8 +171,8 @@ def _curve(points: Sequence[CurvePoint]) -> str:
     )
     return (
         "<h2>Validation while it was trained</h2><p>BLEU of greedy translations on the two "
-        "validation sets. The chosen checkpoint has the best in-domain BLEU among those that have "
-        "not lost too much general BLEU.</p>"
+        "validation sets. The chosen checkpoint has the lowest in-domain loss among those that "
+        "have not lost too much general BLEU.</p>"
         f"<svg viewBox='0 0 {width} {height}' role='img' aria-label='Validation BLEU by update' "
         f"width='100%'>{''.join(shapes)}</svg>{key}"
     )
