@@ -21,6 +21,7 @@ import argparse
 import gzip
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -47,6 +48,13 @@ class Pair(NamedTuple):
     target: str
 
 
+class GeneralTest(NamedTuple):
+    """newstest2014, translated by an int8 export."""
+
+    lines: list[str]
+    references: list[str]
+
+
 class Scores(BaseModel):
     """The quality of one model on all test sets."""
 
@@ -55,7 +63,7 @@ class Scores(BaseModel):
     bleu: float
     chrf: float
     general_bleu: float
-    """newstest2014."""
+    """newstest2014, with the int8 export."""
     markup: float
     """Percentage of test pairs with markup whose markup is that of the reference."""
 
@@ -76,7 +84,7 @@ class Measurement(BaseModel):
     verdict: str
     before: Scores
     after: Scores
-    """Of the float32 model; all with CTranslate2 and the same search."""
+    """Of the float32 model, as the gate has translated; all with CTranslate2 and one search."""
     int8: Scores
 
 
@@ -136,21 +144,13 @@ def write(path: Path, pairs: Sequence[Pair]) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def measure(
-    model: Path, adapted: Path, general: tuple[list[str], list[str]], settings: Sequence[str]
+def score(
+    sources: list[str], references: list[str], lines: list[str], general: GeneralTest
 ) -> Scores:
-    """Translate the test sets with a run or an export, with the same search for all."""
+    """Score the translations of the in-domain test set and of newstest2014."""
     import sacrebleu
 
-    from dragoman.adaptation.data import open_test_sets
-    from dragoman.inference.translator import Translator
     from dragoman.text.spans import find_spans
-
-    sources, references = open_test_sets(adapted / "tests").read("in_domain")
-    search = [setting for setting in settings if setting.startswith("decoding.")]
-    with Translator.load(model, search) as translator:
-        lines = [one.text for one in translator.translate(sources)]
-        news = [one.text for one in translator.translate(general[0])]
 
     def markup(text: str) -> list[str]:
         return sorted(span.text for span in find_spans(text))
@@ -163,9 +163,26 @@ def measure(
     return Scores(
         bleu=sacrebleu.corpus_bleu(lines, [references]).score,
         chrf=sacrebleu.corpus_chrf(lines, [references]).score,
-        general_bleu=sacrebleu.corpus_bleu(news, [general[1]]).score,
+        general_bleu=sacrebleu.corpus_bleu(general.lines, [general.references]).score,
         markup=100 * sum(kept) / len(kept),
     )
+
+
+def translate(model: Path, texts: list[str], settings: Sequence[str]) -> list[str]:
+    """Translate with the same search for all models."""
+    from dragoman.inference.translator import Translator
+
+    search = [setting for setting in settings if setting.startswith("decoding.")]
+    with Translator.load(model, search) as translator:
+        return [translation.text for translation in translator.translate(texts)]
+
+
+def int8_of(model: Path, exported: Path) -> Path:
+    """Export a model to int8, once."""
+    if not exported.exists():
+        command = [sys.executable, "-m", "dragoman", "export", str(model)]
+        subprocess.run([*command, "--quantization", "int8", "-o", str(exported)], check=True)
+    return exported
 
 
 def adapt_one(
@@ -179,6 +196,7 @@ def adapt_one(
 ) -> Measurement:
     """Adapt the model to one training set, and measure parent and candidate."""
     import dragoman
+    from dragoman.adaptation.data import open_test_sets
 
     name = f"{method}-{pairs}-{replay:g}"
     output = folder / name
@@ -190,18 +208,24 @@ def adapt_one(
         general=[folder / "general.tsv"],
         minutes=minutes,
         settings=[f"adaptation.method={method}", f"adaptation.replay={replay}", *settings],
+        keep_work=True,
         on_progress=Lines(),
     )
-    general = read_test_set(("en", "fr"), 3003 // EVERY)
-    exported = folder / f"{name}-int8"
-    if not exported.exists():
-        command = [sys.executable, "-m", "dragoman", "export", str(result.version)]
-        subprocess.run([*command, "--quantization", "int8", "-o", str(exported)], check=True)
-    parent_scores = folder / "parent.json"
-    if not parent_scores.exists():
-        before = measure(run, output, general, settings)
-        parent_scores.write_text(before.model_dump_json())
-    return Measurement(
+    news = read_test_set(("en", "fr"), 3003 // EVERY)
+    parent_int8 = int8_of(run, folder / "parent-int8")
+    parent_news = folder / "parent-newstest2014.txt"
+    if not parent_news.exists():
+        parent_news.write_text("\n".join(translate(parent_int8, news.sources, settings)))
+    exported = int8_of(result.version, folder / f"{name}-int8")
+    sources, references = open_test_sets(output / "tests").read("in_domain")
+    general = GeneralTest(translate(exported, news.sources, settings), news.references)
+    (outputs,) = (output / "work" / "2").glob("*/outputs")
+    parent, candidate = (
+        (outputs / f"in_domain.{system}").read_text().split("\n")[:-1]
+        for system in ("parent", "candidate")
+    )
+    before = GeneralTest(parent_news.read_text().split("\n"), news.references)
+    measurement = Measurement(
         pairs=pairs,
         method=method,
         replay=replay,
@@ -209,10 +233,12 @@ def adapt_one(
         cpu_seconds=result.report.cost.cpu_seconds,
         updates=result.report.cost.updates,
         verdict=result.record.state,
-        before=Scores.model_validate_json(parent_scores.read_bytes()),
-        after=measure(result.version, output, general, settings),
-        int8=measure(exported, output, general, settings),
+        before=score(sources, references, parent, before),
+        after=score(sources, references, candidate, general),
+        int8=score(sources, references, translate(exported, sources, settings), general),
     )
+    shutil.rmtree(output / "work")
+    return measurement
 
 
 class Lines:

@@ -68,12 +68,10 @@ def choose_precision(settings: TrainingRecipe, device: torch.device) -> str:
         return settings.precision
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
-    # PyTorch's own CPU library knows whether it can use the matrix units.
-    try:
-        has_matrix_units = torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    except (AttributeError, RuntimeError):  # Built without that library.
-        has_matrix_units = False
-    return "bfloat16" if has_matrix_units else "float32"
+    # PyTorch's CPU library accepts bfloat16 on every CPU with AVX-512, but is slower with it where
+    # the CPU has no instructions for it.
+    has_units = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
+    return "bfloat16" if has_units else "float32"
 
 
 def use_precision(precision: str, device: torch.device) -> contextlib.AbstractContextManager[None]:
