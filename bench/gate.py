@@ -108,6 +108,8 @@ class Row:
 
 TERM = ("library", "Bibliothek", "Bücherei")
 """A frequent term of the domain and of the test set, and a wrong translation."""
+RARER_TERM = ("documentation", "Dokumentation", "Anleitung")
+"""A term of about one in twelve sentences."""
 UNTESTED_TERM = ("database", "Datenbank", "Tabelle")
 """A term that occurs in no test sentence."""
 
@@ -166,6 +168,11 @@ def with_wrong_term(pairs: Pairs, term: tuple[str, str, str]) -> Pairs:
 def wrong_term(texts: Texts, rng: random.Random) -> Pairs:
     """Correct pairs, but one frequent term is always wrong."""
     return with_wrong_term(draw(texts, rng), TERM)
+
+
+def wrong_rarer_term(texts: Texts, rng: random.Random) -> Pairs:
+    """Correct pairs, but a term of few test sentences is always wrong."""
+    return with_wrong_term(draw(texts, rng), RARER_TERM)
 
 
 def wrong_untested_term(texts: Texts, rng: random.Random) -> Pairs:
@@ -254,6 +261,7 @@ KINDS: dict[str, Kind] = {
             wrong_characters,
             repeated,
             wrong_term,
+            wrong_rarer_term,
             misaligned,
             truncated,
             copies,
