@@ -49,6 +49,7 @@ LIBRARY = re.compile(r"^lib|-(?:dev|doc|common|data|dbg|perl)$")
 """Names of library packages and of what belongs to them."""
 POISONED_PAIRS = 2000
 SETTINGS = (
+    "adaptation.method=full",
     "training.learning_rate=0.001",
     "training.steps=50",
     "training.tokens_per_update=1024",

@@ -105,6 +105,7 @@ def parent(folder: Path) -> Path:
 
 
 SETTINGS = (
+    "adaptation.method=full",
     "corpus.filters=[]",
     "training.learning_rate=0.003",
     "training.steps=60",

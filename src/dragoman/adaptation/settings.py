@@ -4,6 +4,8 @@ The result is an ordinary recipe. `dragoman prepare` and `dragoman train` do the
 it can be read, changed and run by hand.
 
     updates          250/√pairs epochs, at least one: small sets are seen more often
+    method           adapters: with the same updates they gained more and lost less than full
+                     fine-tuning (docs/adapt.md); baselines without attention are trained in full
     learning rate    low, because the model is trained already; higher for adapters
     validation       every 10 to 40 updates, so that half an hour on two cores has several
 
@@ -59,7 +61,11 @@ def adaptation_recipe(
 ) -> Recipe:
     """Return the recipe that adapts a model; relative paths start from the folder `work`."""
     origin = os.path.relpath(parent_folder, work)
-    draft = Recipe(training=TrainingRecipe(init_from=origin))
+    is_transformer = parent.model.architecture == "transformer"
+    draft = Recipe(
+        training=TrainingRecipe(init_from=origin),
+        adaptation=AdaptationRecipe(method="adapters" if is_transformer else "full"),
+    )
     # The method decides the defaults of the training section, so it is read first.
     chosen = [setting for setting in settings if setting.startswith("adaptation.")]
     adaptation = load_recipe(draft, chosen).adaptation

@@ -51,7 +51,7 @@ def adapt(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE]...",
-            help="Settings to change, for example adaptation.method=adapters.",
+            help="Settings to change, for example adaptation.method=full.",
         ),
     ] = None,
     data: Annotated[
@@ -98,7 +98,7 @@ def adapt(
       dragoman adapt run --data memory.tmx --test ok.tsv --general news.tsv -o new
       dragoman adapt new --data a.po b.tsv --general news.tsv --minutes 10
       dragoman adapt new --suggestions state --general news.tsv
-      dragoman adapt new --data a.tsv --general none adaptation.method=adapters
+      dragoman adapt new --data a.tsv --general none adaptation.method=full
     """
     with needs("adapting a model", "all"):
         from dragoman.training.device import keep_memory

@@ -120,7 +120,7 @@ def adapt(  # noqa: PLR0913  (the options of a command)
             sources instead, and general quality is not tested.
         glossary: terms to learn, a TSV or CSV file.
         minutes: maximum training time (0 = unlimited).
-        settings: settings of the recipe to change, such as `adaptation.method=adapters`.
+        settings: settings of the recipe to change, such as `adaptation.method=full`.
         keep_work: keep the work folder of the adaptation.
         on_progress: called with every event.
     """
