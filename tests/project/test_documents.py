@@ -35,6 +35,10 @@ NOT_RUN = {
     "dragoman adapt en-fr --data memory.tmx messages.po --test trusted.tsv --general news.en "
     "news.fr -o adapted": "takes half an hour; tests/adaptation adapts a small model",
     "dragoman adapt adapted --data corrections.tsv --general news.en news.fr --minutes 10": "ditto",
+    "dragoman distill en-fr --data more.en --test test.en test.fr -o student --quantization int8": (
+        "takes hours; tests/journey/test_distill.py distills a small model"
+    ),
+    "dragoman translate student/run": "the student of the command before",
     "dragoman lab run C1 --seed 1 -o lab-1": "takes a minute; tests/lab runs other claims",
     "dragoman lab run C1 --seed 2 -o lab-2": "takes a minute, and differs only in the seed",
     "dragoman lab run C1 --seed 3 -o lab-3": "takes a minute, and differs only in the seed",

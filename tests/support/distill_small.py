@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from support import word_language
-from support.word_language import general_pairs, write_pairs
+from support.word_language import Pairs, mixed_pairs, write_pairs
 
 SETTINGS = (
     "corpus.filters=[]",
@@ -18,27 +18,37 @@ SETTINGS = (
     "model.heads=2",
     "model.feed_forward_width=64",
     "model.dropout=0",
-    "training.steps=150",
+    "model.norm=post",
+    "model.position=sinusoidal",
+    "training.optimizer=adam",
+    "training.ema_decay=0",
+    "training.schedule=inverse_sqrt",
+    "training.steps=300",
     "training.learning_rate=0.01",
-    "training.warmup_steps=20",
+    "training.warmup_steps=30",
     "training.tokens_per_update=1024",
     "training.micro_batch=1024",
-    "training.validate_every=75",
-    "training.save_every=75",
+    "training.validate_every=100",
+    "training.save_every=100",
     "training.validation_pairs=20",
     "training.precision=float32",
 )
 """Settings with which the toy student is trained in seconds."""
 
 
+def sentences() -> Pairs:
+    """All sentences of the data, with their correct translations."""
+    return mixed_pairs(900, 5)
+
+
 def write_project(folder: Path) -> Path:
     """Write a teacher and the files of a user."""
     word_language.parent(folder / "teacher")
-    pairs = general_pairs(900, 5)
+    pairs = sentences()
     (folder / "more.qaa").write_text("".join(f"{source}\n" for source, _ in pairs[:700]))
     # The human targets are wrong on purpose: a student must not learn them.
     write_pairs(folder / "memory.tsv", [(source, "WRONG") for source, _ in pairs[600:]])
-    tests = general_pairs(60, 6)
+    tests = mixed_pairs(60, 6)
     for number, side in enumerate(("qaa", "qab")):
         text = "".join(f"{pair[number]}\n" for pair in tests)
         (folder / f"test.{side}").write_text(text)

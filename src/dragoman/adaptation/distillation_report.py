@@ -93,9 +93,14 @@ def cells(row: DistillationFigures) -> tuple[str, ...]:
         str(row.beam_size),
         f"{row.bleu:.1f}",
         f"{row.chrf:.1f}",
-        f"{row.megabytes:.1f}" if row.megabytes < 100 else f"{row.megabytes:.0f}",
-        f"{row.cpu_seconds:.2g}" if row.cpu_seconds < 0.01 else f"{row.cpu_seconds:.3f}",
+        _figure(row.megabytes, 1),
+        _figure(row.cpu_seconds, 3),
     )
+
+
+def _figure(value: float, decimals: int) -> str:
+    """Return a number with these decimals, or with two digits if they would hide it."""
+    return f"{value:,.{decimals}f}" if value >= 10 ** (1 - decimals) else f"{value:.2g}"
 
 
 def render(report: DistillationReport) -> str:

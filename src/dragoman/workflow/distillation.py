@@ -423,13 +423,13 @@ class _Distillation:
             def save(job: Job, measurement: Measurement) -> None:
                 measured[job.key] = measurement
                 write_text(path, content.dump_json(measured, indent=1).decode() + "\n")
-                system = rows[job.key][0]
-                text = (
-                    f"measured: {system.name}, {system.quantization}, beam {job.beam_size}, "
-                    f"{job.text.name}: {measurement.bleu:.1f} BLEU"
-                )
-                self.report(DistillationStage("measure", text))
+                if len(measurement.passes) == 1:
+                    system = rows[job.key][0]
+                    text = f"{system.name}, {system.quantization}, beam {job.beam_size}"
+                    text = f"measured on {job.text.name}: {text}: {measurement.bleu:.1f} BLEU"
+                    self.report(DistillationStage("measure", text))
 
+            self.report(DistillationStage("measure", "comparing teacher and student"))
             measure_jobs([job for _, job in rows.values()], measured, save)
             return tuple(
                 DistillationFigures(

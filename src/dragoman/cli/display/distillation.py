@@ -51,7 +51,7 @@ class DistillationDisplay:
         match event:
             case DistillationStage(_, text):
                 self.__exit__(None, None, None)
-                self._print(f"{printable(text)} ...")
+                self._print(printable(text))
             case PreparationProgress():
                 if not isinstance(self._stage, PreparationDisplay):
                     self._stage = PreparationDisplay(self.console)
