@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from dragoman.adaptation.comparison import Comparison
 from dragoman.adaptation.data import CorpusGroup, group_files, open_group
 from dragoman.adaptation.distillation import (
     VALIDATION,
@@ -44,12 +45,8 @@ from dragoman.adaptation.distillation_report import (
 from dragoman.artifact import CHECKPOINTS, read_artifact, resolve_model
 from dragoman.corpus.pipeline import PreparationProgress
 from dragoman.errors import ArtifactError, DataError, RecipeError
-from dragoman.evaluation.speed import Job, Measurement, TestText, measure_jobs
 from dragoman.inference.loading import LoadOptions, find_model
 from dragoman.inference.translator import Translator
-from dragoman.interop import ctranslate2
-from dragoman.interop.compatibility.ctranslate2 import obstacles
-from dragoman.interop.folder import FOLDER, is_export, read_export
 from dragoman.recipe.files import dump_recipe, load_recipe
 from dragoman.recipe.schema import LanguagesRecipe, Recipe
 from dragoman.storage.files import sha256, write_text
@@ -61,11 +58,8 @@ from dragoman.workflow.preparation import PreparationResult, prepare
 from dragoman.workflow.training import train
 from dragoman.workflow.translation import translate_file
 
-Stage = Literal["read", "validation", "prepare", "train", "export", "measure"]
+Stage = Literal["read", "export", "validation", "prepare", "train", "measure"]
 Quantization = Literal["float32", "int8"]
-QUANTIZATIONS: tuple[Quantization, ...] = ("float32", "int8")
-BEAM_SIZES = (1, 5)
-_EXPORTS, _MEASUREMENTS = "exports", "measurements.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,16 +233,6 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _System:
-    """A model that is measured."""
-
-    name: str
-    folders: tuple[Path, ...]
-    quantization: str
-    megabytes: float
-
-
-@dataclass(frozen=True, slots=True)
 class _Distillation:
     """One distillation."""
 
@@ -289,8 +273,10 @@ class _Distillation:
         prepared = prepare(recipe_file, workers=workers, on_progress=self.report)
         self.report(DistillationStage("train", "training the student"))
         trained = train(recipe_file, on_progress=self.report)
-        systems = self._systems(trained.folder)
-        figures = self._measure(systems)
+        self.report(DistillationStage("measure", "comparing teacher and student"))
+        comparison = self._comparison("measure")
+        systems = comparison.systems(self.teacher.folders, trained.folder)
+        figures = comparison.measure(systems, _by_name(self.tests))
         report = self._gather(key, counts, prepared, trained.folder, trained.card, figures)
         write_text(self.folder / REPORT_PAGE, render(report))
         write_text(self.folder / REPORT, report.model_dump_json(indent=1) + "\n")
@@ -338,7 +324,7 @@ class _Distillation:
         if self.teacher.quantization == "float32":
             return self.teacher.folders
         (folder,) = self.teacher.folders
-        exports = self._exports("teacher", folder)
+        exports = self._comparison("export").exports_of("teacher", folder)
         if "int8" not in exports:
             raise ArtifactError(
                 f"{self.teacher.names[0]!r} cannot be translated with int8: it is an export with "
@@ -346,6 +332,9 @@ class _Distillation:
                 "int8, or name another teacher"
             )
         return (exports["int8"],)
+
+    def _comparison(self, stage: Stage) -> Comparison:
+        return Comparison(self.folder, lambda text: self.report(DistillationStage(stage, text)))
 
     def _translate_validation(self, models: Sequence[Path]) -> None:
         source, target = (self.folder / name for name in VALIDATION)
@@ -355,97 +344,6 @@ class _Distillation:
             Translator.load(models, self.teacher.settings) as translator,
         ):
             translate_file(translator, source, target)
-
-    def _exports(self, name: str, model: Path) -> dict[str, Path]:
-        """Return the folders of a model by quantization; export a run if necessary."""
-        if is_export(model):
-            return {read_export(model).facts.quantization: model}
-        artifact = read_artifact(model)
-        # How a run searches is no obstacle: it is measured with its own beam sizes here.
-        against = [
-            mistake
-            for mistake in obstacles(artifact.recipe)
-            if not mistake.path.startswith("decoding.")
-        ]
-        if against:
-            return {"float32": model}
-        exports: dict[str, Path] = {}
-        for quantization in QUANTIZATIONS:
-            candidates = (model / FOLDER, self.folder / _EXPORTS / f"{name}-{quantization}")
-            for folder in candidates:
-                if is_export(folder):
-                    facts = read_export(folder).facts
-                    if (facts.model, facts.quantization) == (artifact.model_hash, quantization):
-                        exports[quantization] = folder
-                        break
-            else:
-                self.report(DistillationStage("export", f"exporting {name} ({quantization})"))
-                ctranslate2.export(model, candidates[-1], quantization, force=True)
-                exports[quantization] = candidates[-1]
-        return exports
-
-    def _systems(self, student: Path) -> list[_System]:
-        """Return all models to measure: each teacher, their ensemble, and the student."""
-        folders, systems = self.teacher.folders, []
-        for number, folder in enumerate(folders, start=1):
-            name = "teacher" if len(folders) == 1 else f"teacher {number}"
-            exports = self._exports(name.replace(" ", "-"), folder)
-            systems += [_System(name, (it,), kind, _size(it)) for kind, it in exports.items()]
-        if len(folders) > 1:
-            systems.append(_System("ensemble", folders, "float32", sum(map(_size, folders))))
-        exports = self._exports("student", student)
-        return systems + [
-            _System("student", (it,), kind, _size(it)) for kind, it in exports.items()
-        ]
-
-    def _measure(self, systems: Sequence[_System]) -> tuple[DistillationFigures, ...]:
-        """Translate all test sets with all systems; measurements of a killed process are kept."""
-        path = self.folder / _MEASUREMENTS
-        content = TypeAdapter(dict[str, Measurement])
-        try:
-            known = content.validate_json(path.read_bytes())
-        except (OSError, ValidationError):
-            known = {}
-        rows: dict[str, tuple[_System, Job]] = {}
-        with restored_torch_settings(), contextlib.ExitStack() as stack:
-            names = _test_names(self.tests)
-            texts = [_test_text(*it) for it in zip(names, self.tests, strict=True)]
-            for system in systems:
-                translator = stack.enter_context(Translator.load(system.folders, threads=1))
-                for text, group in zip(texts, self.tests, strict=True):
-                    for beam_size in BEAM_SIZES:
-                        facts = (translator.model_hash, system.quantization, translator.engine.name)
-                        inputs = [*facts, group.files[0].sha256, beam_size]
-                        key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
-                        rows[key] = (system, Job(key, translator, text, beam_size))
-            measured = {key: known[key] for key in rows if key in known}
-
-            def save(job: Job, measurement: Measurement) -> None:
-                measured[job.key] = measurement
-                write_text(path, content.dump_json(measured, indent=1).decode() + "\n")
-                if len(measurement.passes) == 1:
-                    system = rows[job.key][0]
-                    text = f"{system.name}, {system.quantization}, beam {job.beam_size}"
-                    text = f"measured on {job.text.name}: {text}: {measurement.bleu:.1f} BLEU"
-                    self.report(DistillationStage("measure", text))
-
-            self.report(DistillationStage("measure", "comparing teacher and student"))
-            measure_jobs([job for _, job in rows.values()], measured, save)
-            return tuple(
-                DistillationFigures(
-                    test=job.text.name,
-                    system=system.name,
-                    engine=job.translator.engine.name,
-                    quantization=system.quantization,
-                    beam_size=job.beam_size,
-                    bleu=measured[key].bleu,
-                    chrf=measured[key].chrf,
-                    megabytes=system.megabytes,
-                    cpu_seconds=measured[key].seconds / len(job.text.sources),
-                    passes=len(measured[key].passes),
-                )
-                for key, (system, job) in rows.items()
-            )
 
     def _gather(
         self,
@@ -459,7 +357,7 @@ class _Distillation:
         teachers = zip(self.teacher.names, self.teacher.model_hashes, strict=True)
         tests = (
             TestSetFile(name=name, sha256=group.files[0].sha256, pairs=group.pairs)
-            for name, group in zip(_test_names(self.tests), self.tests, strict=True)
+            for name, group in _by_name(self.tests).items()
         )
         return DistillationReport(
             request=key,
@@ -479,26 +377,9 @@ class _Distillation:
         )
 
 
-def _test_names(tests: Sequence[CorpusGroup]) -> list[str]:
-    """Return the file of each test set with its sources, with its folder if names are equal."""
+def _by_name(tests: Sequence[CorpusGroup]) -> dict[str, CorpusGroup]:
+    """Return the test sets by the name of their sources; with the folder, if names are equal."""
     files = [group.corpora[0].files[0] for group in tests]
     is_unique = len({file.name for file in files}) == len(files)
-    return [file.name if is_unique else str(file) for file in files]
-
-
-def _test_text(name: str, group: CorpusGroup) -> TestText:
-    pairs = [
-        (" ".join(pair.source.split()), " ".join(pair.target.split())) for pair in group.read()
-    ]
-    sources, references = zip(*pairs, strict=True)
-    return TestText(name, sources, references)
-
-
-def _size(folder: Path) -> float:
-    """Return the megabytes of the files that are needed to translate."""
-    if is_export(folder):
-        files = [path for path in folder.rglob("*") if path.is_file()]
-    else:
-        artifact = read_artifact(folder)
-        files = [folder / name for name in artifact.hashes]
-    return sum(path.stat().st_size for path in files) / 1e6
+    names = [file.name if is_unique else str(file) for file in files]
+    return dict(zip(names, tests, strict=True))
