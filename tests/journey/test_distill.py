@@ -15,7 +15,7 @@ import pytest
 import dragoman
 from dragoman.adaptation.distillation_report import DistillationReport
 from dragoman.corpus.report.model import Report
-from dragoman.errors import ArtifactError, DataError
+from dragoman.errors import ArtifactError, DataError, RecipeError
 from dragoman.evaluation.metrics import measure
 from dragoman.inference.translator import Translator
 from dragoman.storage.files import sha256
@@ -135,8 +135,11 @@ def test_the_same_command_again_does_nothing(project, distilled):
 @pytest.mark.slow
 def test_other_text_for_the_same_student_is_refused(project, distilled):
     other = write_pairs(project / "other.tsv", mixed_pairs(30, 7))
-    with pytest.raises(ArtifactError, match="other files"):
-        distill(project, test=[other])
+    before = sha256(project / "student" / "sources.txt")
+    for changes in ({"test": [other]}, {"data": [project / "more.qaa"]}):
+        with pytest.raises(ArtifactError, match="other files"):
+            distill(project, **changes)
+    assert sha256(project / "student" / "sources.txt") == before
 
 
 @pytest.mark.slow
@@ -178,6 +181,7 @@ def test_mistakes_are_found_before_anything_is_written(tmp_path):
     for teachers, changes, error, message in [
         ([english, tmp_path / "de-en"], {}, DataError, "de-en' translates de → en"),
         ([english], {"settings": ["languages.target=fr"]}, DataError, "expected en → fr"),
+        ([english], {"settings": ["model.widht=64"]}, RecipeError, "model.width"),
         ([tmp_path / "none"], {}, ArtifactError, "none"),
         ([english], {"test": []}, DataError, "no test set.*--test SOURCE TARGET"),
         ([english], {"test": [text]}, DataError, "the other side does not follow"),
@@ -197,7 +201,7 @@ def test_mistakes_are_found_before_anything_is_written(tmp_path):
         data = arguments.pop("data")
         with pytest.raises(error, match=message):
             dragoman.distill(teachers, data, **arguments)
-    assert not (tmp_path / "new" / "recipe.yaml").exists()
+    assert not [path for path in (tmp_path / "new").rglob("*") if path.suffix in (".txt", ".yaml")]
 
 
 KILLS = (

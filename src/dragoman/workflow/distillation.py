@@ -72,6 +72,8 @@ class DistillationStage:
 
 DistillationEvent = DistillationStage | PreparationProgress | TrainingEvent
 OnProgress = Callable[[DistillationEvent], None]
+_TEXT_KEY = ".text-key"
+"""File with a hash of the teachers and the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +165,7 @@ class _Teacher:
     ) -> _Teacher:
         """Check the teachers; all of them must have the same languages."""
         folders = tuple(resolve_model(name) for name in names)
-        changes = [
-            f"decoding.{name}={value}" for name, value in teacher_decoding(beam_size).items()
-        ]
-        model = find_model(folders, changes, LoadOptions())
+        model = find_model(folders, _settings(beam_size), LoadOptions())
         if model.checkpoint:
             raise ArtifactError(
                 f"the training of {str(names[0])!r} is not finished ({model.checkpoint}); finish "
@@ -197,9 +196,11 @@ class _Teacher:
     @property
     def settings(self) -> list[str]:
         """Changes of its decoding settings."""
-        return [
-            f"decoding.{name}={value}" for name, value in teacher_decoding(self.beam_size).items()
-        ]
+        return _settings(self.beam_size)
+
+
+def _settings(beam_size: int | None) -> list[str]:
+    return [f"decoding.{name}={value}" for name, value in teacher_decoding(beam_size).items()]
 
 
 def _languages(teacher: _Teacher, preset: str, settings: Sequence[str]) -> LanguagesRecipe:
@@ -247,10 +248,13 @@ class _Distillation:
 
     def run(self, settings: Sequence[str], workers: int) -> DistillationResult:
         """Run all stages, one after the other."""
-        key = self._key(settings)
+        key = _hash(self._text_key(), self.preset, list(settings))
         finished = self._finished(key)
         if finished is not None:
             return finished
+        # All mistakes in the settings are found before anything is written.
+        recipe = self._recipe(self.teacher.folders, settings)
+        self._begin(self.folder / recipe.training.folder)
         held_out = self.tests if self.validation is None else (*self.tests, self.validation)
         counts = write_sources(
             self.folder,
@@ -263,12 +267,7 @@ class _Distillation:
         if self.validation is None:
             self._translate_validation(translating)
         recipe_file = self.folder / "recipe.yaml"
-        corpora = DistillationCorpora(
-            translating, self.teacher.beam_size, self.tests, self.validation
-        )
-        recipe = distillation_recipe(self.preset, self.languages, corpora, self.folder, settings)
-        self._check_begun(recipe_file, recipe)
-        write_text(recipe_file, dump_recipe(recipe))
+        write_text(recipe_file, dump_recipe(self._recipe(translating, settings)))
         self.report(DistillationStage("prepare", "translating and preparing the training data"))
         prepared = prepare(recipe_file, workers=workers, on_progress=self.report)
         self.report(DistillationStage("train", "training the student"))
@@ -282,29 +281,32 @@ class _Distillation:
         write_text(self.folder / REPORT, report.model_dump_json(indent=1) + "\n")
         return DistillationResult(self.folder, trained.folder, report, was_finished=False)
 
-    def _check_begun(self, recipe_file: Path, recipe: Recipe) -> None:
+    def _recipe(self, teachers: tuple[Path, ...], settings: Sequence[str]) -> Recipe:
+        corpora = DistillationCorpora(teachers, self.teacher.beam_size, self.tests, self.validation)
+        return distillation_recipe(self.preset, self.languages, corpora, self.folder, settings)
+
+    def _begin(self, run: Path) -> None:
         """Refuse other text for a student whose training has begun; `train` checks the rest."""
-        has_begun = (self.folder / recipe.training.folder / CHECKPOINTS).exists()
-        if has_begun and load_recipe(recipe_file).corpus != recipe.corpus:
+        path, text_key = self.folder / _TEXT_KEY, self._text_key()
+        is_other = not path.exists() or path.read_text(encoding="utf-8").strip() != text_key
+        if is_other and (run / CHECKPOINTS).exists():
             raise ArtifactError(
                 f"{str(self.folder)!r} has a student of other teachers or other files; choose "
                 "another folder with -o, or remove it"
             )
+        write_text(path, f"{text_key}\n")
 
-    def _key(self, settings: Sequence[str]) -> str:
-        """Hash the request: teachers, text and settings."""
+    def _text_key(self) -> str:
+        """Hash everything that decides the text that the student learns."""
         groups = [*self.tests, *([] if self.validation is None else [self.validation])]
-        facts = [
+        return _hash(
             self.teacher.model_hashes,
             self.teacher.settings,
             self.teacher.quantization,
             [sha256(path) for path in self.data],
             [[file.sha256 for file in group.files] for group in groups],
             len(self.tests),
-            self.preset,
-            list(settings),
-        ]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        )
 
     def _finished(self, key: str) -> DistillationResult | None:
         """Return the result if the folder has the student of this request."""
@@ -375,6 +377,10 @@ class _Distillation:
             cost=card.cost,
             figures=figures,
         )
+
+
+def _hash(*facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
 def _by_name(tests: Sequence[CorpusGroup]) -> dict[str, CorpusGroup]:
