@@ -14,10 +14,12 @@ import pytest
 
 import dragoman
 from dragoman.adaptation.distillation_report import DistillationReport
+from dragoman.adaptation.versions import VersionedModel
 from dragoman.corpus.report.model import Report
 from dragoman.errors import ArtifactError, DataError, RecipeError
 from dragoman.evaluation.metrics import measure
 from dragoman.inference.translator import Translator
+from dragoman.recipe.files import load_recipe
 from dragoman.storage.files import sha256
 from dragoman.tokenizer.folder import load_tokenizer
 from support import distill_small
@@ -168,6 +170,30 @@ def test_an_int8_teacher_and_human_validation_and_two_test_sets(project, distill
     assert model["settings"] == ['decoding.search="greedy"']
 
 
+@pytest.mark.slow
+def test_an_ensemble_of_a_run_and_a_model_with_versions(project):
+    """Only PyTorch translates with several models, and each is also measured alone."""
+    VersionedModel.create(project / "versions", project / "teacher" / "run")
+    result = distill(
+        project,
+        teachers=[project / "teacher" / "run", project / "versions"],
+        data=[project / "more.qaa"],
+        output=project / "of-two",
+        settings=[*SETTINGS, "training.steps=20", "training.validate_every=20"],
+    )
+    figures = {(row.system, row.quantization): row for row in result.report.figures}
+    assert [system for system, kind in figures if kind == "float32"] == [
+        *("teacher 1", "teacher 2", "ensemble", "student")
+    ]
+    ensemble = figures["ensemble", "float32"]
+    assert ensemble.engine == "pytorch"
+    # Two equal models agree with each other.
+    assert ensemble.bleu == pytest.approx(figures["teacher 1", "float32"].bleu, abs=2)
+    assert load_recipe(project / "of-two" / "recipe.yaml").corpus.train[0].models == (
+        *("../teacher/run", "../versions/versions/1"),
+    )
+
+
 def test_mistakes_are_found_before_anything_is_written(tmp_path):
     english = write_run(tmp_path / "en-de")
     write_run(tmp_path / "de-en", pair=("de", "en"))
@@ -181,7 +207,7 @@ def test_mistakes_are_found_before_anything_is_written(tmp_path):
     for teachers, changes, error, message in [
         ([english, tmp_path / "de-en"], {}, DataError, "de-en' translates de → en"),
         ([english], {"settings": ["languages.target=fr"]}, DataError, "expected en → fr"),
-        ([english], {"settings": ["model.widht=64"]}, RecipeError, "model.width"),
+        ([english], {"settings": ["model.widht=64"]}, RecipeError, "did you mean 'width'"),
         ([tmp_path / "none"], {}, ArtifactError, "none"),
         ([english], {"test": []}, DataError, "no test set.*--test SOURCE TARGET"),
         ([english], {"test": [text]}, DataError, "the other side does not follow"),
