@@ -89,7 +89,7 @@ class Comparison:
             rows: dict[str, tuple[System, Job]] = {}
             for system in systems:
                 translator = stack.enter_context(Translator.load(system.folders, threads=1))
-                rows |= {job.key: (system, job) for job in _jobs(translator, tests)}
+                rows |= {job.key: (system, job) for job in _jobs(system, translator, tests)}
             measured = {key: known[key] for key in rows if key in known}
 
             def store(job: Job, measurement: Measurement) -> None:
@@ -124,7 +124,9 @@ class Comparison:
         return own
 
 
-def _jobs(translator: Translator, tests: Mapping[str, CorpusGroup]) -> Iterator[Job]:
+def _jobs(
+    system: System, translator: Translator, tests: Mapping[str, CorpusGroup]
+) -> Iterator[Job]:
     for name, group in tests.items():
         pairs = [
             (" ".join(pair.source.split()), " ".join(pair.target.split())) for pair in group.read()
@@ -133,7 +135,7 @@ def _jobs(translator: Translator, tests: Mapping[str, CorpusGroup]) -> Iterator[
         text = TestText(name, sources, references)
         for beam_size in BEAM_SIZES:
             model = (translator.model_hash, translator.quantization, translator.engine.name)
-            facts = [*model, group.files[0].sha256, beam_size]
+            facts = [system.name, *model, group.files[0].sha256, beam_size]
             key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
             yield Job(key, translator, text, beam_size)
 
