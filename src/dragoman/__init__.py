@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dragoman.recipe.files import load_recipe
     from dragoman.recipe.schema import Recipe
     from dragoman.workflow.adaptation import adapt
+    from dragoman.workflow.distillation import distill
     from dragoman.workflow.documents import translate_files
     from dragoman.workflow.evaluation import evaluate
     from dragoman.workflow.explanation import explain
@@ -44,6 +45,7 @@ __all__ = [
     "Translation",
     "Translator",
     "adapt",
+    "distill",
     "evaluate",
     "explain",
     "export",
@@ -66,6 +68,7 @@ _MODULES = {
     "Translation": "dragoman.inference.translator",
     "Translator": "dragoman.inference.translator",
     "adapt": "dragoman.workflow.adaptation",
+    "distill": "dragoman.workflow.distillation",
     "evaluate": "dragoman.workflow.evaluation",
     "explain": "dragoman.workflow.explanation",
     "export": "dragoman.workflow.exporting",

@@ -37,6 +37,10 @@ NOT_RUN = {
     "dragoman adapt adapted --data corrections.tsv --general news.en news.fr --minutes 10": "ditto",
     "dragoman adapt adapted --suggestions state --general news.en news.fr --minutes 10": "ditto; "
     "tests/journey/test_correction_loop.py does it",
+    "dragoman distill en-fr --data more.en --test test.en test.fr -o student --quantization int8": (
+        "takes hours; tests/journey/test_distill.py distills a small model"
+    ),
+    "dragoman translate student/run": "the student of the command before",
     "dragoman lab run C1 --seed 1 -o lab-1": "takes a minute; tests/lab runs other claims",
     "dragoman lab run C1 --seed 2 -o lab-2": "takes a minute, and differs only in the seed",
     "dragoman lab run C1 --seed 3 -o lab-3": "takes a minute, and differs only in the seed",

@@ -14,6 +14,7 @@ PUBLIC_NAMES = [
     "Translation",
     "Translator",
     "adapt",
+    "distill",
     "evaluate",
     "explain",
     "export",

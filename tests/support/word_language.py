@@ -71,6 +71,11 @@ def domain_pairs(count: int, seed: int) -> Pairs:
     return _pairs(count, seed, "s", term_share=0.4)
 
 
+def mixed_pairs(count: int, seed: int) -> Pairs:
+    """Sentences with some words of the domain, translated as the parent does."""
+    return _pairs(count, seed, "g", term_share=0.2)
+
+
 def _pairs(count: int, seed: int, prefix: str, term_share: float) -> Pairs:
     rng = random.Random(seed)
     pairs = []
@@ -97,7 +102,7 @@ def parent(folder: Path) -> Path:
     rare = [(f"x{term} aka bet cin dul", f"s{term} AKA BET CIN DUL") for term in TERMS] * 8
     rare = [(f"{source} {COMMON[row % 10]}", f"{target} {COMMON[row % 10].upper()}")
             for row, (source, target) in enumerate(rare)]  # fmt: skip
-    write_pairs(folder / "train.tsv", [*_pairs(1500, 1, "g", term_share=0.2), *rare])
+    write_pairs(folder / "train.tsv", [*mixed_pairs(1500, 1), *rare])
     recipe = folder / "recipe.yaml"
     recipe.write_text(yaml.safe_dump(RECIPE), encoding="utf-8")
     prepare(recipe, workers=1)

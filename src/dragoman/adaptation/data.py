@@ -128,7 +128,7 @@ def group_files(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
     waiting: Path | None = None
     check_files(paths, len(paths))
     for path in paths:
-        if _has_both_sides(path):
+        if has_both_sides(path):
             if waiting is not None:
                 break
             groups.append((path,))
@@ -145,7 +145,8 @@ def group_files(paths: Sequence[Path]) -> list[tuple[Path, ...]]:
     return groups
 
 
-def _has_both_sides(path: Path) -> bool:
+def has_both_sides(path: Path) -> bool:
+    """Return whether one file contains source and target, by its extension."""
     try:
         return guess_format([[path]]) != "lines"
     except DataError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,14 +29,14 @@ class AdaptCommand(Command):
         return super().parse_args(ctx, repeat_options(args))
 
 
-def repeat_options(arguments: list[str]) -> list[str]:
+def repeat_options(arguments: list[str], options: Sequence[str] = _SEVERAL) -> list[str]:
     """Write `--data a b` as `--data a --data b`; settings (key=value) are not files."""
     repeated: list[str] = []
     option, has_value = "", False
     for argument in arguments:
         is_setting = "=" in argument and not Path(argument).exists()
         if argument.startswith("-"):
-            option, has_value = (argument if argument in _SEVERAL else ""), False
+            option, has_value = (argument if argument in options else ""), False
         elif option and not is_setting:
             if has_value:
                 repeated.append(option)

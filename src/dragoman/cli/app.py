@@ -15,6 +15,7 @@ import typer
 from dragoman import __version__
 from dragoman.cli import corpus, keys, lab, models, suggestions
 from dragoman.cli.adapt import AdaptCommand, adapt
+from dragoman.cli.distill import DistillCommand, distill
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.explain import explain
 from dragoman.cli.export import export, import_model
@@ -99,6 +100,7 @@ app.command(rich_help_panel=_BUILD)(prepare)
 app.command(rich_help_panel=_BUILD)(train)
 app.command(rich_help_panel=_BUILD)(evaluate)
 app.command(rich_help_panel=_BUILD, cls=AdaptCommand)(adapt)
+app.command(rich_help_panel=_BUILD, cls=DistillCommand)(distill)
 app.command(rich_help_panel=_USE)(translate)
 app.command(rich_help_panel=_USE)(serve)
 app.add_typer(keys.app, name="keys", rich_help_panel=_USE)

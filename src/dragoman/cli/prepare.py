@@ -13,9 +13,6 @@ import typer
 from dragoman.cli.console import TrustPartsOption, needs, stoppable
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-    from dragoman.corpus.pipeline import PreparationProgress
     from dragoman.workflow.preparation import PreparationResult
 
 
@@ -56,43 +53,21 @@ def prepare(
         changes.append(f"corpus.glossary={json.dumps(os.path.relpath(glossary, recipe.parent))}")
     with needs("preparing a corpus", "prepare"):
         from dragoman.workflow import preparation
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as TimeRemaining
+    from dragoman.cli.display.preparation import PreparationDisplay
 
-    columns = (TextColumn("{task.description:<17}"), BarColumn(), MofNCompleteColumn())
-    # The tasks of a stage may take a minute each, so the speed is that of the last ten minutes.
-    rate = TextColumn("{task.fields[rate]}")
-    bar = Progress(*columns, rate, TimeRemaining(), speed_estimate_period=600)
-    rows: dict[str, TaskID] = {}
-
-    def show(progress: PreparationProgress) -> None:
-        if not rows:
-            bar.start()
-        if progress.stage not in rows:
-            # What exists already must not count as speed.
-            rows[progress.stage] = bar.add_task(
-                progress.stage, total=progress.total, completed=progress.done, rate=""
-            )
-        row = rows[progress.stage]
-        bar.update(row, completed=progress.done)
-        speed = bar.tasks[row].speed
-        unit = "" if progress.unit == "tasks" else f" {progress.unit}"
-        bar.update(row, rate=f"{speed:,.1f}{unit}/s" if speed else "")
-
-    try:
-        # Daft and Ray are imported when the first task runs.
-        with needs("preparing a corpus", "cluster" if cluster else "prepare"):
-            result = preparation.prepare(
-                recipe,
-                changes,
-                workers=workers,
-                cluster=cluster,
-                trust_parts=trust_parts,
-                on_progress=show,
-            )
-    finally:
-        if rows:  # Stopping a bar that never started would print an empty line.
-            bar.stop()
+    # Daft and Ray are imported when the first task runs.
+    with (
+        PreparationDisplay() as display,
+        needs("preparing a corpus", "cluster" if cluster else "prepare"),
+    ):
+        result = preparation.prepare(
+            recipe,
+            changes,
+            workers=workers,
+            cluster=cluster,
+            trust_parts=trust_parts,
+            on_progress=display.show,
+        )
     typer.echo(_summary(result, ["dragoman", "train", str(recipe), *changes]))
 
 
