@@ -18,7 +18,11 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from dragoman.errors import Mistake, RecipeError
-from dragoman.recipe.contradictions import contradictions, contradictions_of_adapters
+from dragoman.recipe.contradictions import (
+    contradictions,
+    contradictions_of_adapters,
+    contradictions_of_search,
+)
 from dragoman.recipe.corpus import CorpusFiles, CorpusRecipe, TrainingCorpus, mistakes_in_corpora
 from dragoman.recipe.decoding import DecodingRecipe
 from dragoman.recipe.fitting import mistakes_in_fit
@@ -291,7 +295,7 @@ class Recipe(Section):
                     "choose tokenizer.kind: sentencepiece",
                 )
             )
-        mistakes += contradictions_of_adapters(self)
+        mistakes += contradictions_of_adapters(self) + contradictions_of_search(self)
         if mistakes:
             raise RecipeError(mistakes)  # Not a ValueError, so pydantic does not wrap it.
         return self
