@@ -37,7 +37,11 @@ def test_show_model_prints_a_tree_of_costs_in_80_columns():
     model = next(line for line in lines if line.lstrip().startswith("model"))
     assert model.split() == ["model", "63.1", "M", "127.1", "M", "Transformer"]
     assert any(line.split()[-1:] == ["ScaledDot"] for line in lines)
-    assert sum("layers 1–6, each" in line for line in lines) == 2
+    layers = [line.split() for line in lines if "layers 1–6" in line]
+    assert [row[-3:] for row in layers] == [
+        ["6", "×", f"{kind}Layer"] for kind in ("Encoder", "Decoder")
+    ]
+    assert [row[4:6] for row in layers] == [["18.9", "M"], ["25.2", "M"]], "all six together"
 
 
 def test_mistakes_are_printed_without_a_traceback_and_set_the_exit_code():
