@@ -2,7 +2,8 @@
 
 A recipe is a frozen tree of sections, one section per stage. A setting exists only if some code
 reads it; a value that follows from other settings is not a setting. The defaults are the base model
-of Vaswani et al. (2017).
+of Vaswani et al. (2017), except those of `decoding`, which every engine supports; the preset `base`
+also decodes like the paper.
 
 The sections `corpus` and `decoding` are in their own files. `files.py` reads and writes recipes as
 YAML.
