@@ -44,6 +44,19 @@ def test_show_model_prints_a_tree_of_costs_in_80_columns():
     assert [row[4:6] for row in layers] == [["18.9", "M"], ["25.2", "M"]], "all six together"
 
 
+def test_a_setting_that_learns_badly_is_warned_of_on_stderr(tmp_path):
+    """The recipe on stdout stays a recipe, and the exit code stays 0."""
+    shown = dragoman("show", "tiny", "model.similarity=cosine")
+    assert shown.returncode == 0
+    assert shown.stderr.startswith("dragoman: warning: model.similarity: cosine")
+    assert shown.stderr.count("\n") == 1
+    assert "warning" not in shown.stdout
+    (tmp_path / "recipe.yaml").write_text(shown.stdout, encoding="utf-8")
+    prepared = dragoman("prepare", "recipe.yaml", cwd=tmp_path)
+    assert prepared.stderr.count("warning: model.similarity: cosine") == 1
+    assert dragoman("show", "tiny").stderr == ""
+
+
 def test_mistakes_are_printed_without_a_traceback_and_set_the_exit_code():
     shown = dragoman("show", "base", "model.widht=4", "seed=x")
     assert shown.returncode == 2

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.console import TrustPartsOption, needs, stoppable
+from dragoman.cli.console import TrustPartsOption, needs, print_warnings, stoppable
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -59,6 +59,9 @@ def prepare(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeRemainingColumn as TimeRemaining
 
+    from dragoman.recipe.files import load_recipe
+
+    print_warnings(load_recipe(recipe, changes))
     columns = (TextColumn("{task.description:<17}"), BarColumn(), MofNCompleteColumn())
     # The tasks of a stage may take a minute each, so the speed is that of the last ten minutes.
     rate = TextColumn("{task.fields[rate]}")
