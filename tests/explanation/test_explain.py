@@ -43,7 +43,10 @@ def all_pieces(translator):
     return translator.target.pieces(range(translator.target.size))
 
 
-@pytest.mark.parametrize("decoding", first_quick(SEARCHES), ids=str)
+COVERED = {"beam_size": 4, "coverage_penalty": 1.5}
+
+
+@pytest.mark.parametrize("decoding", first_quick([*SEARCHES, COVERED]), ids=str)
 def test_the_translation_is_that_of_translate(decoding):
     translator = small_translator(**decoding)
     for line in lines(2):
@@ -65,6 +68,19 @@ def test_probabilities_are_those_of_the_search(decoding):
     search = translator.engine.search(translator.settings)
     normalized = search.normalize(total, len(explanation.tokens))
     assert normalized == pytest.approx(explanation.score, abs=TOLERANCE)
+
+
+@pytest.mark.slow
+def test_the_coverage_penalty_is_part_of_the_scores_of_complete_translations():
+    """It follows from the alignment of the page: the mean over heads of the top cross-attention."""
+    translator = small_translator(retry=False, **COVERED)
+    explanation = explain(translator, SENTENCE)
+    coverage = np.minimum(explanation.alignment.sum(axis=0), 1)
+    best, *others = explanation.search.finished
+    normalize = translator.engine.search(translator.settings).normalize
+    expected = normalize(best.total, best.length) + 1.5 * np.log(coverage).sum()
+    assert explanation.score == best.score == pytest.approx(expected, abs=1e-4)
+    assert all(other.score <= best.score for other in others)
 
 
 def test_probabilities_and_alternatives_are_those_of_the_model():

@@ -66,7 +66,7 @@ def twenty_three():
             OutputToken("⟨end⟩", 0.999, ()),
         ),
         attention=(),
-        search=SearchTrace("beam", 2, "power", 1.0),
+        search=SearchTrace("beam", 2, "power", 1.0, 0.0),
         alignments=(np.array([[0.03, 0.02, 0.8, 0.04], [0.6, 0.1, 0.1, 0.2], [0, 0, 0.03, 0.97]]),),
     )
 

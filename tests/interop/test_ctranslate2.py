@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from dragoman.artifact import finish_artifact, read_artifact
 from dragoman.data.batch import collate
 from dragoman.decoding.engine import length_limit
+from dragoman.decoding.engines.ctranslate2 import CTranslate2
 from dragoman.decoding.engines.pytorch import PyTorch
 from dragoman.errors import DataError, RecipeError
 from dragoman.interop.compatibility import table
@@ -24,6 +25,7 @@ from dragoman.interop.folder import read_export
 from dragoman.model.record import record
 from dragoman.model.resolve import resolve_parts
 from dragoman.model.transformer import Transformer
+from dragoman.recipe.schema import DecodingRecipe
 from dragoman.tokenizer.folder import load_tokenizer
 from support import digits
 from support.interop_models import DEFAULTS, Written, small, write_model
@@ -136,6 +138,27 @@ def test_length_normalization_is_the_same(tmp_path, length_penalty):
         }
     )
     check_parity(tmp_path, recipe)
+
+
+@pytest.mark.parametrize("coverage_penalty", [0.2, 3.0])
+def test_the_coverage_penalty_is_the_same(tmp_path, coverage_penalty):
+    """All sentences at once; three heads in two layers, so that any other choice of them shows."""
+    model = {"norm": "pre", "tied_embeddings": "none", "heads": 3, "width": 24}
+    recipe = small({"tokenizer": {"kind": "characters"}, "model": model})
+    written = write_model(tmp_path, recipe)
+    export(written.folder, written.folder / "ctranslate2")
+    engine = CTranslate2(
+        written.folder / "ctranslate2", (written.source, written.target), "cpu", threads=1
+    )
+    decoding = DecodingRecipe(num_hypotheses=5, max_extra_tokens=0)
+    covered = decoding.model_copy(update={"coverage_penalty": coverage_penalty})
+    plain = PyTorch(written.model).translate(written.sources, decoding)
+    ours = PyTorch(written.model).translate(written.sources, covered)
+    theirs = engine.translate(written.sources, covered)
+    assert [nbest[0].tokens for nbest in theirs] == [nbest[0].tokens for nbest in ours]
+    for mine, other, without in zip(ours, theirs, plain, strict=True):
+        assert mine[0].score < without[0].score, "no source is covered completely"
+        assert abs(mine[0].score - other[0].score) < COMBINED_TOLERANCE
 
 
 @pytest.mark.parametrize(("path", "value"), REFUSED)

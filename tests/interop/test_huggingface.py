@@ -376,6 +376,7 @@ REFUSED = [
     ("tied_embeddings", {"model": {"norm": "pre", "tied_embeddings": "none"}}),
     *(("kind", {"tokenizer": {"kind": kind}}) for kind in ("words", "characters", "bytes")),
     ("length_normalization", {"decoding": {"length_normalization": "gnmt"}}),
+    ("coverage_penalty", {"decoding": {"coverage_penalty": 0.2}}),
     ("patience", {"decoding": {"patience": 2}}),
     ("repetition_penalty", {"decoding": {"repetition_penalty": 1.2}}),
 ]
@@ -400,6 +401,7 @@ def test_settings_that_cannot_be_exported_are_named(setting, sections, tmp_path)
         {
             "search": "greedy",
             "length_normalization": "gnmt",
+            "coverage_penalty": 0.2,
             "patience": 2,
             "repetition_penalty": 1.2,
         },

@@ -37,7 +37,24 @@ def test_show_model_prints_a_tree_of_costs_in_80_columns():
     model = next(line for line in lines if line.lstrip().startswith("model"))
     assert model.split() == ["model", "63.1", "M", "127.1", "M", "Transformer"]
     assert any(line.split()[-1:] == ["ScaledDot"] for line in lines)
-    assert sum("layers 1–6, each" in line for line in lines) == 2
+    layers = [line.split() for line in lines if "layers 1–6" in line]
+    assert [row[-3:] for row in layers] == [
+        ["6", "×", f"{kind}Layer"] for kind in ("Encoder", "Decoder")
+    ]
+    assert [row[4:6] for row in layers] == [["18.9", "M"], ["25.2", "M"]], "all six together"
+
+
+def test_a_setting_that_learns_badly_is_warned_of_on_stderr(tmp_path):
+    """The recipe on stdout stays a recipe, and the exit code stays 0."""
+    shown = dragoman("show", "tiny", "model.similarity=cosine")
+    assert shown.returncode == 0
+    assert shown.stderr.startswith("dragoman: warning: model.similarity: cosine")
+    assert shown.stderr.count("\n") == 1
+    assert "warning" not in shown.stdout
+    (tmp_path / "recipe.yaml").write_text(shown.stdout, encoding="utf-8")
+    prepared = dragoman("prepare", "recipe.yaml", cwd=tmp_path)
+    assert prepared.stderr.count("warning: model.similarity: cosine") == 1
+    assert dragoman("show", "tiny").stderr == ""
 
 
 def test_mistakes_are_printed_without_a_traceback_and_set_the_exit_code():

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from dragoman.errors import DataError
 from dragoman.tokenizer.bpe_dropout import MAX_CACHED_WORD_LENGTH, BpeDropout
+from dragoman.tokenizer.byte_pair_encoding import SPACE_MARK
 from dragoman.tokenizer.bytes import Bytes
 from dragoman.tokenizer.interface import RESERVED_TOKENS
-from dragoman.tokenizer.sentencepiece import SPACE_MARK, SentencePiece
+from dragoman.tokenizer.sentencepiece import SentencePiece
 from support.shared_data import shared_data
 
 TEXTS = [

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import DataError, RecipeError
+from dragoman.tokenizer.byte_pair_encoding import SPACE_MARK
 from dragoman.tokenizer.interface import (
     BACK_TRANSLATION_TOKEN,
     BEGIN,
@@ -16,7 +17,7 @@ from dragoman.tokenizer.interface import (
     RESERVED_TOKENS,
     UNKNOWN,
 )
-from dragoman.tokenizer.sentencepiece import SPACE_MARK, SentencePiece, library
+from dragoman.tokenizer.sentencepiece import SentencePiece, library
 
 TEXTS = ["the cat sat on the mat with a hat", "der Bär mag die grünen Äpfel", "hello world"] * 5
 

@@ -108,6 +108,15 @@ def stop_after(recipe, step):
     training.train(recipe, on_progress=on_progress)
 
 
+def test_a_setting_that_learns_badly_is_warned_of_once(write, scores):
+    recipe = write()
+    settings = ["model.similarity=cosine", "training.steps=2"]
+    messages = [event.text for event in train(recipe, *settings) if isinstance(event, Message)]
+    assert "\n".join(messages).count("warning: model.similarity: cosine") == 1
+    again = [event.text for event in train(recipe, *settings) if isinstance(event, Message)]
+    assert "warning" not in "\n".join(again)
+
+
 class CutOff(Exception):  # noqa: N818
     """Ends a run from inside, as if the process had died."""
 

@@ -4,13 +4,34 @@ import pydantic
 import pytest
 
 from dragoman.errors import RecipeError
+from dragoman.interop.compatibility.ctranslate2 import obstacles
 from dragoman.recipe.files import load_recipe
 from dragoman.recipe.parts import Choice
 from dragoman.recipe.schema import ModelRecipe, Recipe
 
 
 def test_the_defaults_are_the_base_model():
-    assert Recipe() == load_recipe("base")
+    decoding = Recipe().decoding
+    assert Recipe() == load_recipe("base").model_copy(update={"decoding": decoding})
+
+
+@pytest.mark.parametrize("preset", ["base", "big"])
+def test_the_models_of_the_paper_decode_as_in_the_paper(preset):
+    """Section 6.1: beam 4, the length penalty of GNMT with α = 0.6, 50 tokens beyond the input."""
+    decoding = load_recipe(preset).decoding
+    assert (decoding.search, decoding.beam_size) == ("beam", 4)
+    assert (decoding.length_normalization, decoding.length_penalty) == ("gnmt", 0.6)
+    assert decoding.max_extra_tokens == 50
+    assert decoding.coverage_penalty == 0
+
+
+def test_ctranslate2_runs_the_base_model_with_the_other_normalization():
+    """As the comment in the preset says."""
+    assert [mistake.path for mistake in obstacles(load_recipe("base"))] == [
+        "decoding.length_normalization"
+    ]
+    settings = ["decoding.length_normalization=power", "decoding.length_penalty=1.0"]
+    assert obstacles(load_recipe("base", settings)) == []
 
 
 def test_a_recipe_cannot_be_changed():

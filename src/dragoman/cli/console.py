@@ -9,11 +9,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dragoman.errors import MissingExtraError, Stopped
+
+if TYPE_CHECKING:
+    from dragoman.recipe.schema import Recipe
 
 EngineOption = Annotated[
     Literal["auto", "ctranslate2", "pytorch"],
@@ -92,6 +95,14 @@ def needs(job: str, extra: str) -> Iterator[None]:
         if not fitting:
             raise
         raise MissingExtraError(job, package, fitting[0]) from None
+
+
+def print_warnings(recipe: Recipe) -> None:
+    """Print on stderr which settings of a recipe are known to learn badly."""
+    from dragoman.recipe.weaknesses import known_weaknesses
+
+    for warning in known_weaknesses(recipe):
+        typer.echo(f"dragoman: {warning}", err=True)
 
 
 def split_settings(arguments: list[str]) -> tuple[list[str], list[str]]:

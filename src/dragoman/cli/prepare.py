@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.console import TrustPartsOption, needs, stoppable
+from dragoman.cli.console import TrustPartsOption, needs, print_warnings, stoppable
 
 if TYPE_CHECKING:
     from dragoman.workflow.preparation import PreparationResult
@@ -54,7 +54,9 @@ def prepare(
     with needs("preparing a corpus", "prepare"):
         from dragoman.workflow import preparation
     from dragoman.cli.display.preparation import PreparationDisplay
+    from dragoman.recipe.files import load_recipe
 
+    print_warnings(load_recipe(recipe, changes))
     # Daft and Ray are imported when the first task runs.
     with (
         PreparationDisplay() as display,

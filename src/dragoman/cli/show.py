@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.console import complete_recipe, needs
+from dragoman.cli.console import complete_recipe, needs, print_warnings
 from dragoman.errors import DataError, RecipeError
 
 
@@ -57,6 +57,7 @@ def show(
     missing = missing_modules(loaded)
     if missing:
         raise RecipeError(missing)
+    print_warnings(loaded)
     if not model:
         from dragoman.interop.compatibility.table import summary
 

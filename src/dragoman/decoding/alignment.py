@@ -7,6 +7,7 @@ The finished translation is read once more, all its tokens at once, and the weig
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 from dragoman.decoding.engine import Answers, Hypothesis
 from dragoman.decoding.search import Searchable
 from dragoman.model.attention import Attention
-from dragoman.model.record import record
+from dragoman.model.record import AttentionRecord, record
 from dragoman.shapes import Bool, Float, Int, Tensor
 from dragoman.tokenizer.interface import BEGIN
 
@@ -30,7 +31,7 @@ def align(
 
     Ensembles, and models without attention, get no alignment.
     """
-    if not isinstance(model, nn.Module) or not _has_attention(model):
+    if not isinstance(model, nn.Module) or not has_attention(model):
         return answers
     return [
         [_align(model, source[row, : int(is_real[row].sum())], hypothesis) for hypothesis in nbest]
@@ -50,8 +51,15 @@ def _align(model: nn.Module, source: Int[Tensor, " S"], hypothesis: Hypothesis) 
     return replace(hypothesis, alignment=tuple(positions))
 
 
-def _has_attention(model: nn.Module) -> bool:
+def has_attention(model: nn.Module) -> bool:
+    """Return whether the decoder of a model attends to the source."""
     return any(isinstance(module, Attention) for module in model.modules())
+
+
+def weights_of_last_layer(records: Sequence[AttentionRecord]) -> Float[Tensor, "N T S"]:
+    """Return the weights of the last cross-attention layer, as the mean over its heads."""
+    *_, last = (entry for entry in records if entry.role == "cross")
+    return last.weights.float().mean(dim=1)
 
 
 def _cross_weights(
@@ -59,5 +67,4 @@ def _cross_weights(
 ) -> Float[Tensor, "T S"]:
     with record(model) as records, torch.no_grad():
         model(source, torch.ones_like(source, dtype=torch.bool), target)
-    *_, last = (entry for entry in records if entry.role == "cross")
-    return last.weights[0].mean(dim=0)
+    return weights_of_last_layer(records)[0]

@@ -6,7 +6,8 @@
 A sentence is done when it has K · patience finished hypotheses, or at its length limit. Without
 length normalization, it is done when the best candidate of a step was a finished hypothesis and
 there are enough hypotheses to return: a longer hypothesis cannot have a better score. CTranslate2
-uses the same rules and must give the same result.
+uses the same rules and must give the same result. `coverage.py` has the coverage penalty, which is
+added to the score of a finished y.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from dragoman.decoding.coverage import CoverageCache, WithCoverage, coverage_sum
 from dragoman.decoding.engine import Hypothesis
 from dragoman.decoding.search import Candidates, Search, Searchable, SearchStep
 from dragoman.model.cache import Cache
@@ -35,6 +37,8 @@ class Beam(Search):
         """Search, one token at a time."""
         process_logits = self._logits_processor(prefixes, source.device)
         limits = self._limits(is_real)
+        if self.settings.coverage_penalty:
+            model = WithCoverage(model, is_real)
         cache: Cache | None = None
         with torch.no_grad():
             memory = model.encode(source, is_real)
@@ -53,7 +57,8 @@ class Beam(Search):
             candidates = self._candidates(processed, scores, len(active))
             is_end = (candidates.tokens == self.end) & candidates.scores.isfinite()
             is_at_limit = [tokens.shape[1] + 1 >= limits[sentence] for sentence in active]
-            self._complete(candidates, is_end, is_at_limit, tokens, active, done)
+            penalties = self._coverage_penalties(cache, len(tokens))
+            self._complete(candidates, is_end, is_at_limit, (tokens, penalties), active, done)
             finished_first.update(active[row] for row in is_end[:, 0].nonzero().flatten().tolist())
             is_done = [
                 at_limit or self._is_enough(done[sentence], sentence in finished_first)
@@ -97,22 +102,35 @@ class Beam(Search):
         candidates = Candidates(best, rows, tokens.view(sentence_count, -1).gather(1, columns))
         return candidates if best.shape[1] == count else _pad(candidates, count, self.end)
 
+    def _coverage_penalties(self, cache: Cache, rows: int) -> list[float]:
+        """Return the penalty of each row; the token that is added next is already counted."""
+        if not isinstance(cache, CoverageCache):
+            return [0.0] * rows
+        penalties: list[float] = coverage_sum(cache.coverage).tolist()
+        return [self.settings.coverage_penalty * penalty for penalty in penalties]
+
     def _complete(
         self,
         candidates: Candidates,
         is_end: Bool[Tensor, "B C"],
         is_at_limit: list[bool],
-        tokens: Int[Tensor, "N T"],
+        prefixes: tuple[Int[Tensor, "N T"], list[float]],
         active: list[int],
         done: list[tuple[Hypothesis, ...]],
     ) -> None:
-        """Add the hypotheses that ended or reached the length limit to `done`, best first."""
+        """Add the hypotheses that ended or reached the length limit to `done`, best first.
+
+        `prefixes` are the tokens of each row, and its coverage penalty.
+        """
+        tokens, penalties = prefixes
         at_limit = torch.tensor(is_at_limit, device=is_end.device).unsqueeze(1)
         is_complete = is_end | (at_limit & candidates.scores.isfinite())
         for row, column in is_complete[:, : self.settings.beam_size].nonzero().tolist():
-            parent, token = candidates.rows[row, column], int(candidates.tokens[row, column])
+            parent, token = int(candidates.rows[row, column]), int(candidates.tokens[row, column])
             hypothesis = self._hypothesis(
-                [*tokens[parent].tolist(), token], float(candidates.scores[row, column])
+                [*tokens[parent].tolist(), token],
+                float(candidates.scores[row, column]),
+                penalties[parent],
             )
             sentence = active[row]
             done[sentence] = tuple(
@@ -120,7 +138,7 @@ class Beam(Search):
             )
 
     def _is_enough(self, done: tuple[Hypothesis, ...], has_finished_first: bool) -> bool:
-        if self.settings.length_penalty == 0:
+        if self.settings.length_penalty == self.settings.coverage_penalty == 0:
             return has_finished_first and len(done) >= self.settings.num_hypotheses
         return len(done) >= math.floor(self.settings.beam_size * self.settings.patience + 0.5)
 

@@ -27,7 +27,8 @@ class Hypothesis:
     tokens: tuple[int, ...]
     """Without `begin` and `end`."""
     score: float
-    """The length-normalized sum of the log-probabilities of the tokens and of the end token."""
+    """The length-normalized sum of the log-probabilities of the tokens and of the end token, plus
+    the coverage penalty (`coverage.py`)."""
     is_finished: bool
     """False if the length limit cut the translation off."""
     alignment: tuple[int, ...] = ()

@@ -115,8 +115,11 @@ class Search(ABC):
     ) -> LogitsProcessor:
         return LogitsProcessor(self.settings, self.end, prefixes, device)
 
-    def _hypothesis(self, tokens: list[int], score: float) -> Hypothesis:
-        """Build the complete hypothesis: ended by the end token, or cut off by the limit."""
+    def _hypothesis(self, tokens: list[int], score: float, penalty: float = 0.0) -> Hypothesis:
+        """Build the complete hypothesis: ended by the end token, or cut off by the limit.
+
+        The penalty is added to the score after length normalization.
+        """
         is_finished = tokens[-1] == self.end
         body = tuple(tokens[:-1] if is_finished else tokens)
-        return Hypothesis(body, self.normalize(score, len(tokens)), is_finished)
+        return Hypothesis(body, self.normalize(score, len(tokens)) + penalty, is_finished)

@@ -159,7 +159,7 @@ class _Explainer:
             return _SearchResult(best, settings, None)
         if settings.search == "greedy":  # It is a beam of size 1.
             single = {"search": "beam", "beam_size": 1, "num_hypotheses": 1, "patience": 1.0}
-            search = Beam(settings.model_copy(update=single))
+            search = Beam(settings.model_copy(update=single | {"coverage_penalty": 0.0}))
         else:
             search = Beam(settings)
         steps = list(search.steps(self.model, self.source, self.is_real))
@@ -193,7 +193,11 @@ class _Explainer:
 
     def _search_trace(self, result: _SearchResult) -> SearchTrace:
         settings, trace = result.settings, result.trace
-        normalization = (settings.length_normalization, settings.length_penalty)
+        normalization = (
+            settings.length_normalization,
+            settings.length_penalty,
+            settings.coverage_penalty,
+        )
         if trace is None:
             return SearchTrace(settings.search, 0, *normalization)
         steps = tuple(

@@ -87,7 +87,7 @@ class FinishedHypothesis:
     total: float
     """Sum of the log-probabilities."""
     score: float
-    """The total, length-normalized."""
+    """The total, length-normalized, plus the coverage penalty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,7 @@ class SearchTrace:
     beam_size: int
     length_normalization: str
     length_penalty: float
+    coverage_penalty: float
     steps: tuple[tuple[PartialHypothesis, ...], ...] = ()
     """Empty for sampling, which compares no hypotheses."""
     finished: tuple[FinishedHypothesis, ...] = ()
@@ -111,7 +112,7 @@ class Explanation:
     sentence: str
     translation: str
     score: float
-    """Sum of the log-probabilities, length-normalized."""
+    """Sum of the log-probabilities, length-normalized, plus the coverage penalty."""
     languages: tuple[str, str]
     model: str
     """A short description of the model."""

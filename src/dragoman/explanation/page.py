@@ -183,6 +183,7 @@ def _search_data(trace: SearchTrace) -> dict[str, Any]:
         "beamSize": trace.beam_size,
         "lengthNormalization": trace.length_normalization,
         "lengthPenalty": trace.length_penalty,
+        "coveragePenalty": trace.coverage_penalty,
         "steps": [
             [
                 [

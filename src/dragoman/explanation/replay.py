@@ -51,7 +51,7 @@ class Finished:
     total: float
     """Sum of the log-probabilities."""
     score: float
-    """The total, length-normalized."""
+    """The total, length-normalized, plus the coverage penalty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +74,17 @@ def replay(search: Search, steps: Sequence[SearchStep]) -> BeamTrace:
     for step in steps:
         assert step.considered is not None
         kept = [tuple(row) for row in step.tokens.tolist()]
-        complete = {_all_tokens(hypothesis, search.end) for hypothesis in step.done[0]}
-        new = complete - {_all_tokens(hypothesis, search.end) for hypothesis in done}
+        scores = {
+            _all_tokens(hypothesis, search.end): hypothesis.score for hypothesis in step.done[0]
+        }
+        new = set(scores) - {_all_tokens(hypothesis, search.end) for hypothesis in done}
         candidates = tuple(
             Candidate(parent, tokens, score, _outcome(tokens, kept, new, search.end))
             for parent, tokens, score in _extend(step.considered, prefixes)
         )
         for candidate in candidates:
             if candidate.outcome in ("finished", "truncated"):
-                score = search.normalize(candidate.score, len(candidate.tokens))
+                score = scores[candidate.tokens]
                 finished[candidate.tokens] = Finished(candidate.tokens, candidate.score, score)
         traced.append(candidates)
         prefixes, done = kept, step.done[0]

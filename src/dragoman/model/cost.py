@@ -6,6 +6,8 @@ any part can be measured, also a part of your own.
 
 Each product is attributed to exactly one module: the innermost one that is running. The costs of a
 module are its own plus those of all modules inside it. So children always add up to their parent.
+Attention takes its plain path, because the products of a fused kernel belong to no module: the
+scores are those of the similarity, the weighted sum is `other`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from dragoman.model.attention import observe_attention
 from dragoman.model.build import build_model
 from dragoman.model.parts import Heads, Position
 from dragoman.recipe.schema import Recipe
@@ -39,9 +42,10 @@ class ModuleCost:
     flops: int
     """For one whole sentence, forward."""
     children: tuple[ModuleCost, ...] = ()
-    """They add up to this module: each one's costs times its count."""
+    """They add up to this module."""
     count: int = 1
-    """How many equal modules this entry stands for; the costs are of one."""
+    """How many equal modules this entry stands for; the costs, and those of its children, are of
+    all of them together."""
 
 
 def measure(recipe: Recipe, source_length: int, target_length: int) -> ModuleCost:
@@ -52,7 +56,7 @@ def measure(recipe: Recipe, source_length: int, target_length: int) -> ModuleCos
         source = torch.zeros(1, source_length, dtype=torch.long)
         target = torch.zeros(1, target_length, dtype=torch.long)
         flops = _ModuleFlops(model)
-        with flops.counter:
+        with flops.counter, observe_attention(lambda observation: None):
             model(source, torch.ones_like(source, dtype=torch.bool), target)
     return _cost("model", model, flops.by_module)
 
@@ -109,8 +113,8 @@ def _cost(name: str, module: nn.Module, flops: Counter[nn.Module]) -> ModuleCost
         other = ModuleCost(
             OTHER,
             "",
-            parameters - sum(child.count * child.parameters for child in children),
-            total - sum(child.count * child.flops for child in children),
+            parameters - sum(child.parameters for child in children),
+            total - sum(child.flops for child in children),
         )
         if other.parameters or other.flops:
             children = (*children, other)
@@ -138,5 +142,15 @@ def _merge_equal(name: str, items: list[ModuleCost]) -> Iterator[ModuleCost]:
         count = len(list(equal_items))
         numbers = f"{first}–{first + count - 1}" if count > 1 else f"{first}"
         if item.kind != Position.__name__:
-            yield replace(item, name=f"{name} {numbers}", count=count)
+            yield replace(_times(item, count), name=f"{name} {numbers}", count=count)
         first += count
+
+
+def _times(module: ModuleCost, count: int) -> ModuleCost:
+    """Return the costs of several equal modules together."""
+    return replace(
+        module,
+        parameters=count * module.parameters,
+        flops=count * module.flops,
+        children=tuple(_times(child, count) for child in module.children),
+    )

@@ -55,6 +55,19 @@ def contradictions_of_adapters(recipe: Recipe) -> list[Mistake]:
     return mistakes
 
 
+def contradictions_of_search(recipe: Recipe) -> list[Mistake]:
+    """Check what a search needs of the model."""
+    model = recipe.model
+    has_attention = model.architecture != "recurrent" or model.recurrent.attention
+    if recipe.decoding.coverage_penalty and not has_attention:
+        what = (
+            f"found {recipe.decoding.coverage_penalty:g}, but without attention no source position "
+            "is covered; set it to 0, or train with model.recurrent.attention: true"
+        )
+        return [Mistake("decoding.coverage_penalty", what)]
+    return []
+
+
 def _contradictions_of_baselines(model: ModelRecipe) -> list[Mistake]:
     """Check the recurrent and convolutional baselines, which have few settings of their own."""
     is_halved = model.architecture == "recurrent" and model.recurrent.bidirectional

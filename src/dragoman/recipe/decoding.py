@@ -19,6 +19,9 @@ class DecodingRecipe(Section):
         "power", description="Length normalization (power = length^penalty, gnmt = as in GNMT)"
     )
     length_penalty: Amount = Field(1.0, description="Exponent of length normalization (0 = off)")
+    coverage_penalty: Amount = Field(
+        0.0, description="Weight of the coverage penalty of GNMT, beam search only (0 = off)"
+    )
     patience: Annotated[float, Field(gt=0)] = Field(
         1.0, description="Beam patience: finish after beam_size × patience hypotheses"
     )

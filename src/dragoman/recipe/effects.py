@@ -31,6 +31,7 @@ class _Condition:
 _CONDITIONS = (
     _Condition("decoding.beam_size", "decoding.search", "beam", neutral=1),
     _Condition("decoding.patience", "decoding.search", "beam", neutral=1.0),
+    _Condition("decoding.coverage_penalty", "decoding.search", "beam", neutral=0.0),
     _Condition("decoding.temperature", "decoding.search", "sample", neutral=1.0),
     _Condition("decoding.top_k", "decoding.search", "sample", neutral=0),
     _Condition("decoding.top_p", "decoding.search", "sample", neutral=1.0),

@@ -2,7 +2,8 @@
 
 A recipe is a frozen tree of sections, one section per stage. A setting exists only if some code
 reads it; a value that follows from other settings is not a setting. The defaults are the base model
-of Vaswani et al. (2017).
+of Vaswani et al. (2017), except those of `decoding`, which every engine supports; the preset `base`
+also decodes like the paper.
 
 The sections `corpus` and `decoding` are in their own files. `files.py` reads and writes recipes as
 YAML.
@@ -18,7 +19,11 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from dragoman.errors import Mistake, RecipeError
-from dragoman.recipe.contradictions import contradictions, contradictions_of_adapters
+from dragoman.recipe.contradictions import (
+    contradictions,
+    contradictions_of_adapters,
+    contradictions_of_search,
+)
 from dragoman.recipe.corpus import CorpusFiles, CorpusRecipe, TrainingCorpus, mistakes_in_corpora
 from dragoman.recipe.decoding import DecodingRecipe
 from dragoman.recipe.fitting import mistakes_in_fit
@@ -294,7 +299,7 @@ class Recipe(Section):
                     "choose tokenizer.kind: sentencepiece",
                 )
             )
-        mistakes += contradictions_of_adapters(self)
+        mistakes += contradictions_of_adapters(self) + contradictions_of_search(self)
         if mistakes:
             raise RecipeError(mistakes)  # Not a ValueError, so pydantic does not wrap it.
         return self

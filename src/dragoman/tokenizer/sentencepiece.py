@@ -2,8 +2,9 @@
 
 Byte-pair encoding (Sennrich et al., 2016; [APPLY-DL]): start with characters; merge the pair of
 neighbors that is most frequent in the training text into a new piece; repeat until the vocabulary
-is full. A text is split by the same merges, in the order in which they were learned. A character
-outside the vocabulary is encoded by its UTF-8 bytes, so nothing is ever unknown.
+is full. A text is split by the same merges, in the order in which they were learned; in
+`byte_pair_encoding.py` each step can be read. A character outside the vocabulary is encoded by its
+UTF-8 bytes, so nothing is ever unknown.
 
 The library SentencePiece (Kudo and Richardson, 2018) does the work. This module adds a guarantee:
 decode(encode(text)) == text for every text. Nothing is normalized, and no space is lost.
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dragoman.errors import DataError, Mistake, RecipeError
+from dragoman.tokenizer.byte_pair_encoding import SPACE_MARK
 from dragoman.tokenizer.interface import (
     BEGIN,
     END,
@@ -51,9 +53,6 @@ def _ignore_warnings_at_exit() -> None:
     warnings.simplefilter("ignore", DeprecationWarning)
     warnings.warn("", DeprecationWarning, stacklevel=1)
 
-
-SPACE_MARK = "▁"
-"""How SentencePiece writes a space and the beginning of a text."""
 
 CHARACTER_COVERAGE = 0.9999
 """The share of the training text whose characters get their own piece; the rest become bytes."""

@@ -17,6 +17,7 @@ from dragoman.errors import Stopped
 from dragoman.evaluation.validation import ValidationSet
 from dragoman.interop.compatibility.table import summary
 from dragoman.recipe.schema import Recipe
+from dragoman.recipe.weaknesses import known_weaknesses
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.builders import (
     build_feed,
@@ -88,7 +89,8 @@ def train(
         first_step = trainer.state.step
         report(_summary(run, trainer))
         if first_step == 0:
-            report(Message(0, "\n".join(summary(full_recipe))))
+            lines = [*summary(full_recipe), *known_weaknesses(full_recipe)]
+            report(Message(0, "\n".join(lines)))
         with _open_journal(run, trainer):
             trainer.run()
         step = trainer.state.step

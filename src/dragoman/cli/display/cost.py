@@ -21,7 +21,8 @@ def _table(model: ModuleCost, length: int) -> Table:
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         caption=f"FLOPs: matrix products of the forward pass, for a sentence of {length} tokens\n"
-        f"on each side, divided by {length}. Training costs three times as much.",
+        f"on each side, divided by {length}. Training costs three times as much. The rows below a\n"
+        "row add up to it. Equal modules share a row, which has the costs of all of them.",
         caption_justify="left",
     )
     table.add_column("module", no_wrap=True)
@@ -30,13 +31,14 @@ def _table(model: ModuleCost, length: int) -> Table:
     table.add_column("class")
     for label, module in _branches(model, "", ""):
         costs = (_short(module.parameters), _short(module.flops / length))
-        table.add_row(label, *costs, module.kind, style="bold" if module is model else None)
+        kind = f"{module.count} × {module.kind}" if module.count > 1 else module.kind
+        table.add_row(label, *costs, kind, style="bold" if module is model else None)
     return table
 
 
 def _branches(module: ModuleCost, prefix: str, indent: str) -> Iterator[tuple[str, ModuleCost]]:
     """Walk the tree; `prefix` is drawn before this module, `indent` before its children."""
-    yield f"{prefix}{module.name}{', each' if module.count > 1 else ''}", module
+    yield f"{prefix}{module.name}", module
     for index, child in enumerate(module.children):
         is_last = index == len(module.children) - 1
         branch, trunk = ("└─ ", "   ") if is_last else ("├─ ", "│  ")

@@ -119,12 +119,14 @@ def _options(settings: DecodingRecipe, with_alignment: bool) -> dict[str, Any]:
     """Translate the decoding settings to options of CTranslate2."""
     is_beam = settings.search == "beam"
     # In a batch, beam search mixes up the attention of the sentences' first tokens.
-    is_single = settings.reproducible or (is_beam and with_alignment)
+    needs_attention = with_alignment or settings.coverage_penalty > 0
+    is_single = settings.reproducible or (is_beam and needs_attention)
     return {
         "beam_size": settings.beam_size if is_beam else 1,
         "patience": settings.patience,
         "num_hypotheses": settings.num_hypotheses if is_beam else 1,
         "length_penalty": settings.length_penalty,
+        "coverage_penalty": settings.coverage_penalty if is_beam else 0,
         "repetition_penalty": settings.repetition_penalty,
         "no_repeat_ngram_size": settings.no_repeat_ngram_size,
         "max_input_length": 0,

@@ -115,11 +115,12 @@ function stepSummary(step) {
 }
 
 function endSummary() {
-  const { lengthPenalty, lengthNormalization } = search;
+  const { lengthPenalty, lengthNormalization, coveragePenalty } = search;
   if (search.finished.length === 1) return "One translation is complete: it is the result.";
-  if (!lengthPenalty) return "The complete translations are compared by their scores. The best one is the result.";
+  const coverage = coveragePenalty ? ` Then ${coveragePenalty} times the coverage penalty is added, which is 0 if every source token was attended to.` : "";
+  if (!lengthPenalty) return `The complete translations are compared by their scores.${coverage} The best one is the result.`;
   const divisor = lengthNormalization === "power" ? `the length to the power of ${lengthPenalty}` : `((5 + length) / 6) to the power of ${lengthPenalty}`;
-  return `Every token makes the sum smaller, so short translations would win. Therefore the sum is divided by ${divisor}. The largest result wins.`;
+  return `Every token makes the sum smaller, so short translations would win. Therefore the sum is divided by ${divisor}.${coverage} The largest result wins.`;
 }
 
 function tableWith(id, titles, isNumber, rows) {

@@ -107,6 +107,8 @@ def _unsupported_search(decoding: DecodingRecipe) -> Iterator[Mistake]:
     if decoding.length_penalty and decoding.length_normalization == "gnmt":
         what = "`generate` normalizes scores only by a power of the length; choose power"
         yield Mistake("decoding.length_normalization", what)
+    if decoding.coverage_penalty:
+        yield Mistake("decoding.coverage_penalty", "`generate` has no coverage penalty; choose 0")
     if decoding.length_penalty and decoding.patience != 1:
         yield Mistake("decoding.patience", "`generate` has no patience; choose 1")
     if decoding.repetition_penalty != 1:

@@ -3,7 +3,7 @@
     s(q, k) = scale · qᵀ k / (‖q‖ · ‖k‖)
 
 With the scale of one in the lectures, scores are between −1 and 1 and the weights are nearly
-uniform. A larger scale allows sharper weights.
+uniform. A larger scale allows sharper weights. `recipe/weaknesses.py` warns of a scale of one.
 """
 
 from __future__ import annotations
