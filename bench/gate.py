@@ -8,8 +8,8 @@ of Debian's library packages, with the whole of `dragoman.adapt`: filters, train
 damaged set must not be accepted; of ten good sets, at most two may be refused.
 
     data      short descriptions, from DRAGOMAN_DATA; every seed draws others
-    --test    750 descriptions of other packages, never part of the data
-    --general 1,200 strings of software that the parent has not seen, half of them with placeholders
+    --test    1,000 descriptions of other packages, never part of the data
+    --general 2,000 strings of software that the parent has not seen, half of them with placeholders
 
 Finished adaptations are skipped, so the command continues after a stop. FOLDER/results.json is
 written after each of them, FOLDER/table.md at the end. The exit code is 1 if a damaged set was
@@ -42,7 +42,7 @@ from dragoman.text.glossary import has_term
 Pairs = list[tuple[str, str]]
 DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).parents[2] / "shared" / "data"))
 DESCRIPTIONS = "debian-descriptions/debian-descriptions.en-{}.tsv.gz"
-TESTED, GENERAL, OTHERS = 750, 1200, 20_000
+TESTED, GENERAL, OTHERS = 1000, 2000, 20_000
 """How many pairs of each text are used."""
 MIN_CHARACTERS, MAX_CHARACTERS = 15, 120
 LIBRARY = re.compile(r"^lib|-(?:dev|doc|common|data|dbg|perl)$")
@@ -51,15 +51,14 @@ POISONED_PAIRS = 2000
 SETTINGS = (
     "adaptation.method=full",
     "training.learning_rate=0.001",
-    "training.steps=50",
+    "training.steps=60",
     "training.tokens_per_update=1024",
     "training.micro_batch=1024",
     "training.warmup_steps=10",
-    "training.validate_every=25",
-    "training.save_every=25",
-    "training.validation_pairs=100",
+    "training.validate_every=30",
+    "training.save_every=30",
 )
-"""The defaults of `dragoman adapt` are for models forty times as large. Validation is short too."""
+"""The defaults of `dragoman adapt` are for models forty times as large."""
 
 
 @dataclass(frozen=True, slots=True)
