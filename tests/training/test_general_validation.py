@@ -6,7 +6,7 @@ import random
 import pytest
 
 from dragoman.artifact import read_artifact
-from dragoman.workflow.training import train
+from dragoman.workflow.training import GENERAL_TOLERANCE, train
 from support import digits
 from support.trainees import journal, saved_steps
 
@@ -48,7 +48,7 @@ def adapt(project, name, limit, steps=24):
     recipe = digits.write_recipe(
         project,
         f"{name}.yaml",
-        adaptation={"max_general_loss": limit},
+        adaptation={"max_general_loss": limit / GENERAL_TOLERANCE},
         training={
             "steps": steps,
             "init_from": "parent/run",
