@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from dragoman import Translator, explain
+from dragoman.cli.console import printable
 from dragoman.interop.ctranslate2 import export
 from support.explained import SENTENCE
 from support.translator_models import write_run
@@ -32,7 +33,7 @@ def test_the_command_writes_a_page_and_figures(tmp_path):
     explanation = explain(tmp_path / "run", SENTENCE, ["decoding.beam_size=2"])
     assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8") == explanation.to_html()
     assert len(list((tmp_path / "figures").iterdir())) == 8
-    assert result.stdout.startswith(f"{SENTENCE}\n→ {explanation.translation}")
+    assert result.stdout.startswith(f"{SENTENCE}\n→ {printable(explanation.translation)}")
     assert result.stdout.endswith("Wrote new/page.html\nWrote 8 figures to figures\n")
     assert max(map(len, result.stdout.split("\n"))) <= 80
 

@@ -37,6 +37,9 @@ NOT_RUN = {
     "dragoman adapt adapted --data corrections.tsv --general news.en news.fr --minutes 10": "ditto",
     "dragoman adapt adapted --suggestions state --general news.en news.fr --minutes 10": "ditto; "
     "tests/journey/test_correction_loop.py does it",
+    "python bench/adaptation.py data sets": "the proof with OPUS-MT takes hours",
+    "python bench/adaptation.py run sets en-fr": "ditto",
+    "python bench/adaptation.py table sets": "ditto",
     "dragoman distill en-fr --data more.en --test test.en test.fr -o student --quantization int8": (
         "takes hours; tests/journey/test_distill.py distills a small model"
     ),
@@ -202,15 +205,18 @@ class Workspace:
             self.server.stdout.close()
 
     def run_python(self, text):
+        """Run a block, and return what it prints."""
         self._provide(text)
         ended = subprocess.run(
             [sys.executable, "-c", text],
             capture_output=True,
             text=True,
+            encoding="utf-8",
             cwd=self.folder,
             env=self.environment,
         )
         assert ended.returncode == 0, f"{text}\n{ended.stderr}"
+        return ended.stdout
 
     def _provide(self, text):
         """Make the runs that a document uses and does not make itself."""
@@ -261,10 +267,14 @@ class Workspace:
 )
 def test_every_block_runs(document, tmp_path):
     workspace = Workspace(tmp_path, document)
+    printed = ""
     try:
         for language, text in blocks(document):
             if language == "python":
-                workspace.run_python(text)
+                printed = workspace.run_python(text)
+                continue
+            if language == "text":
+                assert text == printed, "what the Python block before it prints"
                 continue
             assert language == "", f"{language} blocks are not executed: {text}"
             for command in commands(text):

@@ -18,15 +18,17 @@ def test_a_missing_package_of_an_extra_names_the_extra():
         raise ModuleNotFoundError(name="daft.io")
 
 
-def test_a_package_that_is_missing_when_prepare_runs_names_the_extra(monkeypatch):
+def test_a_package_that_is_missing_when_prepare_runs_names_the_extra(monkeypatch, tmp_path):
     """Daft is imported when the first task runs, not when the command starts."""
 
     def fail(*_arguments, **_options):
         raise ModuleNotFoundError(name="daft")
 
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("preset: demo\n", encoding="utf-8")
     monkeypatch.setattr("dragoman.workflow.preparation.prepare", fail)
     with pytest.raises(MissingExtraError, match=r"dragoman\[prepare\]"):
-        prepare(Path("recipe.yaml"))
+        prepare(recipe)
 
 
 def test_a_missing_package_of_another_extra_names_that_extra():

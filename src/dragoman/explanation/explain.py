@@ -33,6 +33,7 @@ from dragoman.explanation.explanation import (
 from dragoman.explanation.heads import describe_head
 from dragoman.explanation.page import END_LABEL
 from dragoman.explanation.replay import BeamTrace, replay
+from dragoman.inference.lines import clean_output
 from dragoman.inference.quality import detect_degeneration, with_repetition_limits
 from dragoman.inference.translator import Translator
 from dragoman.model.parts import AttentionKind, Similarity
@@ -122,7 +123,7 @@ class _Explainer:
         (text,) = translator.target.decode([best.tokens])
         return Explanation(
             sentence=sentence.strip(),
-            translation=text.replace("\n", " ").strip(),
+            translation=clean_output(text, sentence),
             score=best.score,
             languages=(translator.recipe.languages.source, translator.recipe.languages.target),
             model=_model_summary(translator, self.model),
