@@ -127,6 +127,15 @@ def test_a_loss_of_spans_that_may_be_chance_is_accepted():
     assert rule.verdict == "passed"
 
 
+def test_a_sentence_that_loses_all_its_spans_counts_once():
+    """Its spans are lost together: ten of them are no more evidence than one."""
+    many = " ".join(f"{{name{number}}}" for number in range(10))
+    outputs = TestOutputs(sources=[many], references=[many], parent=[many], candidate=["nothing"])
+    counts = count_spans(outputs)
+    assert (counts.expected, counts.parent, counts.candidate) == (10, 10, 0)
+    assert (counts.lost, counts.gained) == (1, 0)
+
+
 def test_spans_are_counted_on_both_test_sets():
     assert failed(general=with_spans(100, 90)) == {"protected_spans"}
 

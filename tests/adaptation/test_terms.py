@@ -59,6 +59,13 @@ def test_a_lost_term_is_found_among_many_words():
     assert [lost.term for lost in result.lost] == ["term", "less"]
 
 
+def test_a_small_loss_is_no_lost_term():
+    """A better model chooses some other words too; a wrong term takes the place of nearly all."""
+    counts = {"often": changed(200, 170), "term": changed(200, 100)}
+    assert [lost.term for lost in find_lost_terms(counts, 0.05).lost] == ["term", "often"]
+    assert [lost.term for lost in find_lost_terms(counts, 0.05, 0.2).lost] == ["term"]
+
+
 def test_the_more_words_are_tested_the_more_losses_are_needed():
     term = {"term": changed(8, 0)}
     others = {f"word{number}": changed(50, 50) for number in range(300)}

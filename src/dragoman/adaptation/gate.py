@@ -7,10 +7,12 @@ rules below. It is a pure function: the same inputs give the same verdict, on ev
     in-domain chrF     not lower
     general BLEU       not lower by more than max_general_loss, unless the difference is not
                        significant; not tested without a general test set
-    terms              no word of the in-domain references and no term of the glossary is lost, by
-                       the sign test of `terms.py`
+    terms              no word of the in-domain references is used less often by more than
+                       max_word_loss, and no term of the glossary at all less often, by the sign
+                       test of `terms.py`
     protected spans    placeholders, tags and code that the reference keeps are kept as often; fewer
-                       by more than max_span_loss fail if the sign test says that it is not chance
+                       by more than max_span_loss fail if the sign test over sentences says that
+                       it is not chance
     size               the weights have as many bytes
     speed              a sentence of 25 tokens costs as many FLOPs
 
@@ -130,7 +132,7 @@ def judge(
         rules=(
             *_in_domain(in_domain, settings.p_value),
             _general(general, settings),
-            _terms(in_domain, glossary, settings.p_value),
+            _terms(in_domain, glossary, settings),
             _spans([outputs for outputs in (in_domain, general) if outputs], settings),
             _unchanged("size", "bytes", parent_size.weight_bytes, candidate_size.weight_bytes),
             _unchanged("speed", "FLOPs per sentence", parent_size.flops, candidate_size.flops),
@@ -146,9 +148,10 @@ class SpanCounts:
     parent: int
     candidate: int
     lost: int
-    """Kept by the parent only."""
+    """Sentences in which the candidate keeps fewer than the parent. Sentences are counted and not
+    spans, because a sentence that goes wrong loses all of its spans at once."""
     gained: int
-    """Kept by the candidate only."""
+    """Sentences in which the candidate keeps more."""
 
 
 def count_spans(outputs: TestOutputs) -> SpanCounts:
@@ -159,11 +162,11 @@ def count_spans(outputs: TestOutputs) -> SpanCounts:
         expected = _span_texts(source) & _span_texts(reference)
         if expected:
             totals["expected"] += expected.total()
-            before, after = (expected & _span_texts(text) for text in (parent, candidate))
-            totals["parent"] += before.total()
-            totals["candidate"] += after.total()
-            totals["lost"] += (before - after).total()
-            totals["gained"] += (after - before).total()
+            before, after = ((expected & _span_texts(text)).total() for text in (parent, candidate))
+            totals["parent"] += before
+            totals["candidate"] += after
+            totals["lost"] += after < before
+            totals["gained"] += after > before
     return SpanCounts(
         totals["expected"],
         totals["parent"],
@@ -218,9 +221,12 @@ def _general(outputs: TestOutputs | None, settings: AdaptationRecipe) -> RuleRes
     )
 
 
-def _terms(outputs: TestOutputs, glossary: Glossary | None, limit: float) -> RuleResult:
+def _terms(
+    outputs: TestOutputs, glossary: Glossary | None, settings: AdaptationRecipe
+) -> RuleResult:
     models = outputs.parent, outputs.candidate
-    words = find_lost_terms(count_words(outputs.references, *models), limit)
+    limit = settings.p_value
+    words = find_lost_terms(count_words(outputs.references, *models), limit, settings.max_word_loss)
     counts = count_glossary_terms(glossary or Glossary({}), outputs.sources, *models)
     terms = find_lost_terms(
         {f"{term} → {target}": count for (term, target), count in counts.items()}, limit
@@ -228,7 +234,8 @@ def _terms(outputs: TestOutputs, glossary: Glossary | None, limit: float) -> Rul
     lost = (*terms.lost, *words.lost)
     explanation = (
         f"{words.tested:,} words of the references and {terms.tested:,} terms of the glossary were "
-        f"tested; expected none that the candidate uses less often (p < {limit:g})"
+        f"tested; expected no word that the candidate uses less often by more than "
+        f"{settings.max_word_loss:.0%}, and no term that it uses less often (p < {limit:g})"
     )
     if lost:
         explanation = f"lost: {', '.join(map(_lost_term, lost[:_MAX_LOST]))}; {explanation}"

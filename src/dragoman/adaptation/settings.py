@@ -6,7 +6,8 @@ it can be read, changed and run by hand.
     updates          250/√pairs epochs, at least one: small sets are seen more often
     method           adapters: with the same updates they gained more and lost less than full
                      fine-tuning (docs/adapt.md); baselines without attention are trained in full
-    learning rate    low, because the model is trained already; higher for adapters
+    learning rate    low, because the model is trained already; higher for adapters; it falls to
+                     zero, because a model that still moves when it is taken loses more spans
     validation       every 10 to 40 updates, so that half an hour on two cores has several
 
 A key=value of the user replaces each of these.
@@ -125,6 +126,7 @@ def _training(
         # Fixed, because "auto" depends on the free memory, and so would the last bits.
         micro_batch=TOKENS_PER_UPDATE,
         learning_rate=LEARNING_RATES[adaptation.method],
+        schedule="linear",
         warmup_steps=min(max(steps // 10, 10), 50),
         label_smoothing=parent.label_smoothing,
         average_checkpoints=1,

@@ -105,15 +105,21 @@ def count_glossary_terms(
     return dict(counts)
 
 
-def find_lost_terms(counts: Mapping[str, TermCounts], limit: float) -> TermTest:
-    """Find the words that were lost, the largest loss first."""
+def find_lost_terms(
+    counts: Mapping[str, TermCounts], limit: float, max_loss: float = 0.0
+) -> TermTest:
+    """Find the words that were lost, the largest loss first.
+
+    A word is lost if the candidate uses it less often, by more than `max_loss` of the parent's
+    uses, and the p-value is below the limit.
+    """
     tested = {term: count for term, count in counts.items() if count.parent >= MIN_USES}
-    return TermTest(len(tested), tuple(_lost(tested, limit)))
+    return TermTest(len(tested), tuple(_lost(tested, limit, max_loss)))
 
 
-def _lost(tested: Mapping[str, TermCounts], limit: float) -> Iterator[LostTerm]:
+def _lost(tested: Mapping[str, TermCounts], limit: float, max_loss: float) -> Iterator[LostTerm]:
     order = sorted(tested.items(), key=lambda item: (item[1].gained - item[1].lost, item[0]))
     for term, count in order:
         p_value = min(1.0, len(tested) * count.p_value)
-        if p_value < limit:
+        if p_value < limit and count.parent - count.candidate > max_loss * count.parent:
             yield LostTerm(term, count, p_value)

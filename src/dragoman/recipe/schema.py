@@ -249,6 +249,9 @@ class AdaptationRecipe(Section):
     p_value: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.05, description="Significance level of the gate"
     )
+    max_word_loss: Rate = Field(
+        0.2, description="Maximum loss of a frequent word in the gate, as a share of its uses"
+    )
     max_span_loss: Rate = Field(
         0.0, description="Maximum loss of protected spans in the gate, as a share"
     )

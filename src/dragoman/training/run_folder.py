@@ -44,7 +44,14 @@ CHANGEABLE = {
         *("log_every", "tensorboard", "compile", "parallel", "activation_checkpointing"),
         *("threads", "folder"),
     },
-    "adaptation": {"max_general_loss", "p_value", "max_span_loss", "max_dropped", "replay"},
+    "adaptation": {
+        "max_general_loss",
+        "p_value",
+        "max_word_loss",
+        "max_span_loss",
+        "max_dropped",
+        "replay",
+    },
 }
 """Settings that may change when a run is resumed: they do not change the data or the
 updates. Compilation, sharding and threads can change the last digits of a sum."""
