@@ -70,6 +70,7 @@ def adaptation_recipe(
     # The method decides the defaults of the training section, so it is read first.
     chosen = [setting for setting in settings if setting.startswith("adaptation.")]
     adaptation = load_recipe(draft, chosen).adaptation
+    steps = _steps(updates_for(text.data.pairs, adaptation.replay), settings)
     weight = replay_weight(adaptation.replay, text.data.pairs, text.replay_pairs)
     replay = text.replay if adaptation.replay else ()
     tests = text.tests
@@ -92,7 +93,7 @@ def adaptation_recipe(
         update={
             "corpus": corpus,
             "tokenizer": tokenizer,
-            "training": _training(parent.training, origin, adaptation, text.data.pairs, minutes),
+            "training": _training(parent.training, origin, adaptation.method, steps, minutes),
             "adaptation": adaptation,
         }
     )
@@ -113,10 +114,15 @@ def updates_for(pairs: int, replay: float) -> int:
     return max(40, math.ceil(tokens / TOKENS_PER_UPDATE))
 
 
+def _steps(default: int, settings: Sequence[str]) -> int:
+    """Return the number of updates, on which warm-up and validations depend."""
+    chosen = [setting for setting in settings if setting.startswith("training.steps=")]
+    return load_recipe(Recipe(training=TrainingRecipe(steps=default)), chosen).training.steps
+
+
 def _training(
-    parent: TrainingRecipe, origin: str, adaptation: AdaptationRecipe, pairs: int, minutes: float
+    parent: TrainingRecipe, origin: str, method: str, steps: int, minutes: float
 ) -> TrainingRecipe:
-    steps = updates_for(pairs, adaptation.replay)
     validate_every = min(max(steps // 8, 10), 40)
     return TrainingRecipe(
         init_from=origin,
@@ -125,7 +131,7 @@ def _training(
         tokens_per_update=TOKENS_PER_UPDATE,
         # Fixed, because "auto" depends on the free memory, and so would the last bits.
         micro_batch=TOKENS_PER_UPDATE,
-        learning_rate=LEARNING_RATES[adaptation.method],
+        learning_rate=LEARNING_RATES[method],
         schedule="linear",
         warmup_steps=min(max(steps // 10, 10), 50),
         label_smoothing=parent.label_smoothing,
