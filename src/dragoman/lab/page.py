@@ -32,7 +32,7 @@ def markdown_page(findings: Sequence[Finding]) -> str:
     lines += [f"- [{short_form}] {title}" for short_form, title in LECTURES.items()]
     lines += ["", "| claim | verdict | command | seconds |", "|---|---|---|---|"]
     for finding in findings:
-        link = f"[{finding.number} {finding.title}](#{_anchor(finding)})"
+        link = f"[{finding.number} {finding.title}](#{anchor(finding)})"
         verdict = f"{_SYMBOLS[finding.verdict]} {finding.verdict}"
         lines.append(f"| {link} | {verdict} | `{finding.command}` | {finding.seconds:.0f} |")
     for finding in findings:
@@ -54,7 +54,7 @@ def _markdown_section(finding: Finding) -> Iterator[str]:
     yield f"*Criterion.* {finding.criterion}"
 
 
-def _anchor(finding: Finding) -> str:
+def anchor(finding: Finding) -> str:
     """The anchor that GitHub makes from the heading."""
     heading = f"{finding.number} {finding.title}".lower()
     kept = (character for character in heading if character.isalnum() or character in " -_")

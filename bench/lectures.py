@@ -1,0 +1,54 @@
+"""Write the experiments of each lecture page (docs/lectures/) from the findings of the lab.
+
+    python bench/lectures.py
+
+The part between two comments of each page is replaced: one row per claim that the lecture makes,
+with the verdict of the stored finding, and its figure.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dragoman.lab.finding import Finding, read_findings
+from dragoman.lab.lectures import LECTURES
+from dragoman.lab.page import anchor
+
+DOCS = Path(__file__).parents[1] / "docs"
+BEGIN, END = "<!-- experiments -->\n", "<!-- end of experiments -->\n"
+
+
+def page_of(short_form: str) -> Path:
+    """Return the page of a lecture."""
+    return DOCS / "lectures" / f"{short_form.lower()}.md"
+
+
+def experiments(findings: list[Finding]) -> str:
+    """Return a table of claims and verdicts, then the figures."""
+    lines = ["| claim | verdict |", "|---|---|"]
+    for finding in findings:
+        link = f"[{finding.number} {finding.title}](../lab/README.md#{anchor(finding)})"
+        lines.append(f"| {link} | {finding.verdict} |")
+    for finding in findings:
+        lines += ["", f"![{finding.number} {finding.title}](../lab/{finding.stem}.svg)"]
+    return "\n".join(lines) + "\n"
+
+
+def with_experiments(text: str, findings: list[Finding]) -> str:
+    """Return the text of a page with its experiments."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{experiments(findings)}{END}{after}"
+
+
+def main() -> None:
+    """Rewrite the five pages."""
+    findings = read_findings(DOCS / "lab")
+    for short_form in LECTURES:
+        path = page_of(short_form)
+        own = [finding for finding in findings if short_form in finding.lectures]
+        path.write_text(with_experiments(path.read_text(encoding="utf-8"), own), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
