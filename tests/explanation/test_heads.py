@@ -12,6 +12,7 @@ from dragoman.explanation.heads import (
     PEAKED_TEXT,
     UNIFORM_TEXT,
     describe_head,
+    describe_heads,
 )
 
 SIZE = 7
@@ -115,6 +116,43 @@ def test_heads_with_the_same_pattern_differ_in_their_share():
     assert len(set(descriptions)) == 3
     assert all("source in order" in description for description in descriptions)
     assert descriptions[0].startswith("partly ")
+
+
+def test_heads_of_a_layer_with_the_same_pattern_are_described_by_their_difference():
+    """Four heads without a clear pattern; two of them attend more to one place than the others."""
+    rng = np.random.default_rng(4)
+    plain = [rng.dirichlet(np.full(20, 0.5), size=20) for _ in range(4)]
+    more_end, more_previous = plain[1], plain[2]
+    more_end *= 0.8
+    more_end[:, 19] += 0.2
+    more_previous *= 0.8
+    for row in range(1, 20):
+        more_previous[row, row - 1] += 0.2
+    heads = describe_heads("encoder", np.stack(plain), np.ones((20, 20), bool))
+    assert all(head.description.startswith(NO_PATTERN) for head in heads)
+    assert re.search(r"; \+\d+ points on the end token$", heads[1].description)
+    assert re.search(r"; \+\d+ points on the previous token$", heads[2].description)
+    assert len({head.description for head in heads}) == 4
+
+
+def test_a_head_that_is_alone_with_its_pattern_needs_no_comparison():
+    weights = np.stack([attending_to(lambda row: row), attending_to(lambda row: row - 1)])
+    descriptions = [head.description for head in describe_heads("encoder", weights, EVERY)]
+    assert descriptions[0] == describe_head("encoder", weights[0], EVERY).description
+    assert not any(";" in description for description in descriptions)
+
+
+def test_equal_heads_get_equal_descriptions():
+    weights = np.stack([attending_to(lambda row: row)] * 3)
+    assert len({head.description for head in describe_heads("decoder", weights, CAUSAL)}) == 1
+
+
+def test_heads_that_differ_in_their_focus_only_are_described_by_it():
+    """Hard to tell by places: one of three heads spreads its weight over fewer random columns."""
+    rng = np.random.default_rng(2)
+    spread = [rng.dirichlet(np.full(40, alpha), size=40) for alpha in (0.6, 0.6, 0.25)]
+    heads = describe_heads("encoder", np.stack(spread), np.ones((40, 40), bool))
+    assert heads[2].description == f"{NO_PATTERN}; more focused"
 
 
 def test_in_cross_attention_the_line_connects_both_ends():

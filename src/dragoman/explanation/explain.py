@@ -30,7 +30,7 @@ from dragoman.explanation.explanation import (
     PartialHypothesis,
     SearchTrace,
 )
-from dragoman.explanation.heads import describe_head
+from dragoman.explanation.heads import describe_heads
 from dragoman.explanation.page import END_LABEL
 from dragoman.explanation.replay import BeamTrace, replay
 from dragoman.inference.lines import clean_output
@@ -254,7 +254,7 @@ def _view(model: nn.Module, recorded: AttentionRecord) -> AttentionView:
         attention_kind=_part_summary(attention_kind),
         is_softmax=isinstance(attention_kind, AttentionKind) and attention_kind.is_softmax,
         product=product,
-        heads=tuple(describe_head(recorded.role, head, mask) for head in weights),
+        heads=describe_heads(recorded.role, weights, mask),
     )
 
 

@@ -19,13 +19,18 @@ A description follows from thresholds. The largest share describes the head if i
 `DOMINANT`. A share of at least `PARTIAL` that is also `LIFT` times the share of uniform attention
 describes it partly. All other heads attend uniformly, to one token per row, or have no clear
 pattern. The description contains the share, so that heads with the same pattern can be compared.
+
+Heads of one layer that have the same pattern are also described by what distinguishes them: the
+other measure that differs most from its mean over the heads with this pattern, if it differs by at
+least `DIFFERENT`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -43,6 +48,9 @@ UNIFORM = 0.9
 """From this evenness on, a head attends to all tokens equally."""
 PEAKED = 0.5
 """If the mean of the largest weights is this large, a head attends to one token per row."""
+
+DIFFERENT = 0.05
+"""A measure that differs from the other heads by this much distinguishes a head."""
 
 Array = npt.NDArray[Any]
 Shares = dict[str, float | None]
@@ -81,11 +89,71 @@ _DESCRIPTIONS: dict[str, dict[Role, str]] = {
     "last": {"encoder": "last token before the end", "cross": "last token before the end"},
     "end": {"encoder": "end token", "cross": "end token"},
 }
+_PLACES: dict[str, dict[Role, str]] = {
+    "previous": {
+        "encoder": "the previous token",
+        "decoder": "the previous token",
+        "cross": "the source token one place back",
+    },
+    "next": {"encoder": "the next token", "cross": "the source token one place ahead"},
+    "diagonal": {
+        "encoder": "the token itself",
+        "decoder": "the current input token",
+        "cross": "the source token at the same place",
+    },
+    "first": {
+        "encoder": "the first token",
+        "decoder": "the begin token",
+        "cross": "the first token",
+    },
+    "last": {"encoder": "the last token", "cross": "the last token"},
+    "end": {"encoder": "the end token", "cross": "the end token"},
+}
 UNIFORM_TEXT, PEAKED_TEXT, NO_PATTERN = (
     "all tokens equally",
     "one token per row",
     "no clear pattern",
 )
+
+
+def describe_heads(role: Role, weights: Array, mask: Array) -> tuple[HeadSummary, ...]:
+    """Measure the heads of one layer, H × T × S; say how heads with the same pattern differ."""
+    heads = [describe_head(role, head, mask) for head in weights]
+    described = []
+    for head in heads:
+        alike = [
+            other for other in heads if other is not head and _pattern(other) == _pattern(head)
+        ]
+        described.append(_distinguished(role, head, alike) if alike else head)
+    return tuple(described)
+
+
+def _pattern(head: HeadSummary) -> str:
+    """The description without the share."""
+    return head.description.partition(" (")[0]
+
+
+def _distinguished(role: Role, head: HeadSummary, alike: Sequence[HeadSummary]) -> HeadSummary:
+    """Add the largest difference from the heads with the same pattern to the description."""
+    pattern = _pattern(head).removeprefix("partly ")
+    differences = {}
+    for name, places in _PLACES.items():
+        own, shares = getattr(head, name), [getattr(other, name) for other in alike]
+        is_known = own is not None and None not in shares
+        # The share of the pattern itself is in the description already.
+        if is_known and _DESCRIPTIONS[name][role] != pattern:
+            differences[places[role]] = own - mean(shares)
+    place = max(differences, key=lambda place: abs(differences[place]))
+    difference = differences[place]
+    if abs(difference) >= DIFFERENT:
+        points = f"{100 * difference:+.0f}".replace("-", "−")
+        text = f"{points} points on {place}"
+    else:
+        evenness = head.evenness - mean(other.evenness for other in alike)
+        if abs(evenness) < DIFFERENT:
+            return head
+        text = f"{'less' if evenness > 0 else 'more'} focused"
+    return replace(head, description=f"{head.description}; {text}")
 
 
 def describe_head(role: Role, weights: Array, mask: Array) -> HeadSummary:
@@ -115,7 +183,7 @@ def _shares(role: Role, weights: Array, rows: Array) -> Shares:
     """How much weight is at each of the positions that have a name."""
     columns = weights.shape[1]
 
-    def mean(column_of: Callable[[int], int]) -> float | None:
+    def mean_at(column_of: Callable[[int], int]) -> float | None:
         """The mean weight at one column per row, over the rows that have this column."""
         pairs = [(row, column_of(row)) for row in rows.tolist()]
         values = [weights[row, column] for row, column in pairs if 0 <= column < columns]
@@ -129,12 +197,12 @@ def _shares(role: Role, weights: Array, rows: Array) -> Shares:
 
     is_causal = role == "decoder"  # No next token, and no end token among the keys.
     return {
-        "diagonal": mean(on_line),
-        "previous": mean(lambda row: on_line(row) - 1),
-        "next": mean(lambda row: on_line(row) + 1) if not is_causal else None,
-        "first": mean(lambda _: 0),
-        "last": mean(lambda _: columns - 2) if not is_causal else None,
-        "end": mean(lambda _: columns - 1) if not is_causal else None,
+        "diagonal": mean_at(on_line),
+        "previous": mean_at(lambda row: on_line(row) - 1),
+        "next": mean_at(lambda row: on_line(row) + 1) if not is_causal else None,
+        "first": mean_at(lambda _: 0),
+        "last": mean_at(lambda _: columns - 2) if not is_causal else None,
+        "end": mean_at(lambda _: columns - 1) if not is_causal else None,
     }
 
 

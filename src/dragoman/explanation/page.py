@@ -103,6 +103,7 @@ def to_data(explanation: Explanation) -> dict[str, Any]:
             "lift": heads.LIFT,
             "uniform": heads.UNIFORM,
             "peaked": heads.PEAKED,
+            "different": heads.DIFFERENT,
         },
         "search": _search_data(explanation.search),
     }

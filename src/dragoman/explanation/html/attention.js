@@ -201,7 +201,7 @@ const MEASURES = [
 
 function drawHeadTable() {
   const layers = withRole(state.role);
-  const { dominant, partial, lift, uniform, peaked } = data.thresholds;
+  const { dominant, partial, lift, uniform, peaked, different } = data.thresholds;
   const measures = MEASURES.filter(([name]) => layers[0].heads[0][name] !== null);
   const header = element("tr", {}, element("th", { scope: "col" }, "layer, head"), element("th", { scope: "col" }, "attends mostly to"),
     ...measures.map(([, title, explanation]) => element("th", { scope: "col", className: "number", title: explanation }, title)));
@@ -224,5 +224,6 @@ function drawHeadTable() {
     + `A position such as “previous token”: the largest share is at least ${percent(dominant, 0)}. `
     + `“One token per row”: the largest weights are at least ${percent(peaked, 0)} on average, but at varying positions. `
     + `“Partly”: a share is at least ${percent(partial, 0)} and at least ${lift} times that of uniform attention. `
-    + `All others have no clear pattern. ${definitions}.`;
+    + "All others have no clear pattern. Heads of a layer with the same pattern are compared with each other: "
+    + `“+12 points on the end token” means 12 % more of the weight than the mean of these heads, at least ${percent(different, 0)}. ${definitions}.`;
 }
