@@ -4,6 +4,8 @@ PYTEST = $(PYTHON) -m pytest -n 2 --dist worksteal -q
 # Here every part and every search runs with the checks of tensor shapes, which take more than half
 # of the time of a search. CI runs the other tests without them.
 SHAPES = tests/contract tests/decoding tests/parity
+# CI lists where its time goes.
+SLOWEST = --durations 25 --durations-min 10
 
 .PHONY: check lint test proof update
 
@@ -18,8 +20,8 @@ lint:
 
 test: lint
 	status=0; \
-	$(PYTEST) -m "not long" $(SHAPES) || status=1; \
-	DRAGOMAN_SHAPES=off $(PYTEST) -m "not long" $(addprefix --ignore=,$(SHAPES)) || status=1; \
+	$(PYTEST) -m "not long" $(SLOWEST) $(SHAPES) || status=1; \
+	DRAGOMAN_SHAPES=off $(PYTEST) -m "not long" $(SLOWEST) $(addprefix --ignore=,$(SHAPES)) || status=1; \
 	exit $$status
 
 # Proofs that take minutes each: more random models and examples, longer texts, all combinations of
