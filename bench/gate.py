@@ -50,11 +50,10 @@ LIBRARY = re.compile(r"^lib|-(?:dev|doc|common|data|dbg|perl)$")
 POISONED_PAIRS = 2000
 SETTINGS = (
     "training.steps=100",
-    "training.warmup_steps=10",
     "training.validate_every=50",
     "training.save_every=50",
 )
-"""Fewer updates than the default, for time. All else is the default of `dragoman adapt`."""
+"""Fewer updates and validations than the default, for time. All else is the default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,8 @@ def experiments(findings: list[Finding]) -> str:
 
 def with_experiments(text: str, findings: list[Finding]) -> str:
     """Return the text of a page with its experiments."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{experiments(findings)}{END}{after}"
+    begin, end = text.index(BEGIN), text.index(END)
+    return f"{text[:begin]}{BEGIN}{experiments(findings)}{text[end:]}"
 
 
 def main() -> None:

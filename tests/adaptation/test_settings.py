@@ -41,12 +41,11 @@ def test_small_sets_are_seen_more_often():
     assert passes == sorted(passes, reverse=True)
 
 
-@pytest.mark.parametrize("steps", [12, 100, 4000])
+@pytest.mark.parametrize("steps", [2, 10, 100, 4000])
 def test_warm_up_and_validations_follow_the_updates_that_the_user_chose(steps):
     training = recipe(f"training.steps={steps}").training
     assert training.steps == steps
     assert training.warmup_steps < steps
-    assert training.validate_every < steps
     assert training.validate_every == training.save_every
 
 

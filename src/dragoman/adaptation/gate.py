@@ -92,7 +92,7 @@ class RuleResult(BaseModel):
     before: float | None = None
     after: float | None = None
     p_value: float | None = None
-    """Of the paired bootstrap test; None for rules without a test."""
+    """Of the paired bootstrap test or the sign test; None for rules without a test."""
     explanation: str
     """The figures and the limit in one sentence."""
 

@@ -4,10 +4,11 @@ The result is an ordinary recipe. `dragoman prepare` and `dragoman train` do the
 it can be read, changed and run by hand.
 
     updates          250/√pairs epochs, at least one: small sets are seen more often
-    method           adapters: with the same updates they gained more and lost less than full
-                     fine-tuning (docs/adapt.md); baselines without attention are trained in full
-    learning rate    low, because the model is trained already; higher for adapters; it falls to
-                     zero, because a model that still moves when it is taken loses more spans
+    method           adapters: with the same updates they gained about as much as full fine-tuning
+                     and lost less general quality (docs/adapt.md); baselines without attention are
+                     trained in full
+    learning rate    low, because the model is trained already; higher for adapters; it falls
+                     linearly to zero at the last update
     validation       every 10 to 40 updates, so that half an hour on two cores has several
 
 A key=value of the user replaces each of these.
@@ -133,7 +134,7 @@ def _training(
         micro_batch=TOKENS_PER_UPDATE,
         learning_rate=LEARNING_RATES[method],
         schedule="linear",
-        warmup_steps=min(max(steps // 10, 10), 50),
+        warmup_steps=min(max(steps // 10, 10), 50, max(steps // 2, 1)),
         label_smoothing=parent.label_smoothing,
         average_checkpoints=1,
         keep_checkpoints=1,

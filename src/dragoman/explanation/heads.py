@@ -21,8 +21,8 @@ describes it partly. All other heads attend uniformly, to one token per row, or 
 pattern. The description contains the share, so that heads with the same pattern can be compared.
 
 Heads of one layer that have the same pattern are also described by what distinguishes them: the
-other measure that differs most from its mean over the heads with this pattern, if it differs by at
-least `DIFFERENT`.
+other measure that differs most from its mean over the other heads with this pattern, if it differs
+by at least `DIFFERENT`.
 """
 
 from __future__ import annotations
