@@ -28,8 +28,9 @@ def test_the_method_decides_the_learning_rate(method):
     assert recipe(f"adaptation.method={method}").training.learning_rate == rates[method]
 
 
-def test_a_baseline_without_attention_is_trained_in_full():
-    settings = ["model.architecture=recurrent", "model.recurrent.attention=false"]
+@pytest.mark.parametrize("architecture", ["recurrent", "convolutional"])
+def test_a_baseline_is_trained_in_full(architecture):
+    settings = [f"model.architecture={architecture}", "model.position=sinusoidal"]
     parent = load_recipe("tiny", settings)
     assert recipe(preset=parent).adaptation.method == "full"
 

@@ -130,8 +130,8 @@ def test_heads_of_a_layer_with_the_same_pattern_are_described_by_their_differenc
         more_previous[row, row - 1] += 0.2
     heads = describe_heads("encoder", np.stack(plain), np.ones((20, 20), bool))
     assert all(head.description.startswith(NO_PATTERN) for head in heads)
-    assert re.search(r"; \+\d+ points on the end token$", heads[1].description)
-    assert re.search(r"; \+\d+ points on the previous token$", heads[2].description)
+    assert re.search(r"; end token \+\d+ points$", heads[1].description)
+    assert re.search(r"; previous token \+\d+ points$", heads[2].description)
     assert len({head.description for head in heads}) == 4
 
 

@@ -5,8 +5,8 @@ it can be read, changed and run by hand.
 
     updates          250/√pairs epochs, at least one: small sets are seen more often
     method           adapters: with the same updates they gained about as much as full fine-tuning
-                     and lost less general quality (docs/adapt.md); baselines without attention are
-                     trained in full
+                     and lost less general quality (docs/adapt.md); recurrent and convolutional
+                     networks are trained in full
     learning rate    low, because the model is trained already; higher for adapters; it falls
                      linearly to zero at the last update
     validation       every 10 to 40 updates, so that half an hour on two cores has several

@@ -56,7 +56,7 @@ def explain_sentence(translator: Translator, sentence: str, language: str = "") 
     engine, model = _single_model(translator)
     ids = translator.ids(sentence, language)
     _check_length(ids, translator)
-    return _Explainer(translator, engine, model, ids).explain(sentence)
+    return _Explainer(translator, engine, model, sentence, ids).explain()
 
 
 def _single_model(translator: Translator) -> tuple[PyTorch, nn.Module]:
@@ -99,17 +99,23 @@ class _Explainer:
     """Translates and explains one sentence."""
 
     def __init__(
-        self, translator: Translator, engine: PyTorch, model: nn.Module, ids: list[int]
+        self,
+        translator: Translator,
+        engine: PyTorch,
+        model: nn.Module,
+        sentence: str,
+        ids: list[int],
     ) -> None:
         self.translator = translator
         self.engine = engine
         self.model: Any = model
+        self.sentence = sentence
         self.ids = ids
         source, is_real, *_ = collate([ids], [[]])
         self.source = torch.from_numpy(source).to(engine.device)
         self.is_real = torch.from_numpy(is_real).to(engine.device)
 
-    def explain(self, sentence: str) -> Explanation:
+    def explain(self) -> Explanation:
         translator, (result, notes) = self.translator, self._translate()
         best = result.best
         # A finished translation ends with the end token, which the decoder writes but never reads.
@@ -120,10 +126,9 @@ class _Explainer:
             memory = self.model.encode(self.source, self.is_real)
             logits, _ = self.model.decode(target, memory, None)
         views = tuple(_view(self.model, attention_map) for attention_map in maps)
-        (text,) = translator.target.decode([best.tokens])
         return Explanation(
-            sentence=sentence.strip(),
-            translation=clean_output(text, sentence),
+            sentence=self.sentence.strip(),
+            translation=self._text(best.tokens),
             score=best.score,
             languages=(translator.recipe.languages.source, translator.recipe.languages.target),
             model=_model_summary(translator, self.model),
@@ -227,7 +232,7 @@ class _Explainer:
 
     def _text(self, tokens: Sequence[int]) -> str:
         (text,) = self.translator.target.decode([[token for token in tokens if token != END]])
-        return text.replace("\n", " ").strip()
+        return clean_output(text, self.sentence)
 
 
 def _labels(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:

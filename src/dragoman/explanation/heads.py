@@ -89,26 +89,6 @@ _DESCRIPTIONS: dict[str, dict[Role, str]] = {
     "last": {"encoder": "last token before the end", "cross": "last token before the end"},
     "end": {"encoder": "end token", "cross": "end token"},
 }
-_PLACES: dict[str, dict[Role, str]] = {
-    "previous": {
-        "encoder": "the previous token",
-        "decoder": "the previous token",
-        "cross": "the source token one place back",
-    },
-    "next": {"encoder": "the next token", "cross": "the source token one place ahead"},
-    "diagonal": {
-        "encoder": "the token itself",
-        "decoder": "the current input token",
-        "cross": "the source token at the same place",
-    },
-    "first": {
-        "encoder": "the first token",
-        "decoder": "the begin token",
-        "cross": "the first token",
-    },
-    "last": {"encoder": "the last token", "cross": "the last token"},
-    "end": {"encoder": "the end token", "cross": "the end token"},
-}
 UNIFORM_TEXT, PEAKED_TEXT, NO_PATTERN = (
     "all tokens equally",
     "one token per row",
@@ -137,17 +117,17 @@ def _distinguished(role: Role, head: HeadSummary, alike: Sequence[HeadSummary]) 
     """Add the largest difference from the heads with the same pattern to the description."""
     pattern = _pattern(head).removeprefix("partly ")
     differences = {}
-    for name, places in _PLACES.items():
+    for name, descriptions in _DESCRIPTIONS.items():
         own, shares = getattr(head, name), [getattr(other, name) for other in alike]
         is_known = own is not None and None not in shares
         # The share of the pattern itself is in the description already.
-        if is_known and _DESCRIPTIONS[name][role] != pattern:
-            differences[places[role]] = own - mean(shares)
+        if is_known and descriptions[role] != pattern:
+            differences[descriptions[role]] = own - mean(shares)
     place = max(differences, key=lambda place: abs(differences[place]))
     difference = differences[place]
     if abs(difference) >= DIFFERENT:
         points = f"{100 * difference:+.0f}".replace("-", "−")
-        text = f"{points} points on {place}"
+        text = f"{place} {points} points"
     else:
         evenness = head.evenness - mean(other.evenness for other in alike)
         if abs(evenness) < DIFFERENT:

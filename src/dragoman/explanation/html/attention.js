@@ -225,5 +225,5 @@ function drawHeadTable() {
     + `“One token per row”: the largest weights are at least ${percent(peaked, 0)} on average, but at varying positions. `
     + `“Partly”: a share is at least ${percent(partial, 0)} and at least ${lift} times that of uniform attention. `
     + "All others have no clear pattern. Heads of a layer with the same pattern are compared with each other: "
-    + `“+12 points on the end token” means a share of the weight that is 12 percentage points larger than the mean of the other heads with this pattern; differences are shown from ${percent(different, 0)} on. ${definitions}.`;
+    + `“end token +12 points” means a share of the weight that is 12 percentage points larger than the mean of the other heads with this pattern; differences are shown from ${percent(different, 0)} on. ${definitions}.`;
 }
