@@ -30,7 +30,8 @@ def experiments(findings: list[Finding]) -> str:
         link = f"[{finding.number} {finding.title}](../lab/README.md#{anchor(finding)})"
         lines.append(f"| {link} | {finding.verdict} |")
     for finding in findings:
-        lines += ["", f"![{finding.number} {finding.title}](../lab/{finding.stem}.svg)"]
+        lines += ["", f"**{finding.number} {finding.title}**: {finding.verdict}."]
+        lines += ["", f"![{finding.title}](../lab/{finding.stem}.svg)"]
     return "\n".join(lines) + "\n"
 
 
