@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dragoman.lab.catalog import ClaimEntry, list_claims
 from dragoman.lab.finding import Finding, read_findings
-from dragoman.lab.lectures import LECTURES
+from dragoman.lab.lectures import LECTURES, lectures_of
 from dragoman.lab.page import anchor
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -23,22 +24,30 @@ def page_of(short_form: str) -> Path:
     return DOCS / "lectures" / f"{short_form.lower()}.md"
 
 
-def experiments(findings: list[Finding]) -> str:
+def experiments(findings: list[Finding], missing: list[ClaimEntry]) -> str:
     """Return a table of claims and verdicts, then the figures."""
     lines = ["| claim | verdict |", "|---|---|"]
     for finding in findings:
         link = f"[{finding.number} {finding.title}](../lab/README.md#{anchor(finding)})"
         lines.append(f"| {link} | {finding.verdict} |")
+    lines += [f"| {claim.number} {claim.title} | not measured yet |" for claim in missing]
     for finding in findings:
         lines += ["", f"**{finding.number} {finding.title}**: {finding.verdict}."]
         lines += ["", f"![{finding.title}](../lab/{finding.stem}.svg)"]
     return "\n".join(lines) + "\n"
 
 
-def with_experiments(text: str, findings: list[Finding]) -> str:
-    """Return the text of a page with its experiments."""
+def with_experiments(text: str, short_form: str, findings: list[Finding]) -> str:
+    """Return the text of a page with the experiments of its lecture."""
+    own = [finding for finding in findings if short_form in finding.lectures]
+    measured = {finding.number for finding in findings}
+    missing = [
+        claim
+        for number, claim in list_claims().items()
+        if number not in measured and short_form in lectures_of(claim.sources)
+    ]
     begin, end = text.index(BEGIN), text.index(END)
-    return f"{text[:begin]}{BEGIN}{experiments(findings)}{text[end:]}"
+    return f"{text[:begin]}{BEGIN}{experiments(own, missing)}{text[end:]}"
 
 
 def main() -> None:
@@ -46,8 +55,8 @@ def main() -> None:
     findings = read_findings(DOCS / "lab")
     for short_form in LECTURES:
         path = page_of(short_form)
-        own = [finding for finding in findings if short_form in finding.lectures]
-        path.write_text(with_experiments(path.read_text(encoding="utf-8"), own), encoding="utf-8")
+        text = with_experiments(path.read_text(encoding="utf-8"), short_form, findings)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
     transformer                   attention only                           (Vaswani et al., 2017)
 
 Width and depth are chosen so that parameters and FLOPs agree within a few percent. All get the same
-text, vocabulary, updates, tokens per update, label smoothing, dropout, weight averaging and search.
-All use Adam; the learning rate is tuned for each on the validation text (`LEARNING_RATES`).
+text, vocabulary, updates, tokens per update, label smoothing, dropout, weight averaging, optimizer
+(Adam) and beam size. Learning rate and length penalty of each are chosen on the validation text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dragoman.lab.experiment import Size
-from dragoman.lab.translation_runs import ParallelText, demo_text, multi30k
+from dragoman.lab.translation_runs import (
+    ParallelText,
+    TranslatorResult,
+    demo_text,
+    multi30k,
+    train_translator,
+)
+from dragoman.lab.uncertainty import derive_seeds
 
 NO_ATTENTION, RECURRENT, CONVOLUTIONAL, TRANSFORMER, LARGE = (
     "recurrent without attention",
@@ -45,9 +52,9 @@ LEARNING_RATES: Mapping[str, float] = {
 }
 """For Adam and a network of width 64; a wider network gets a lower rate, proportional to 1 / width.
 
-Each is the best of a search by doubling on the validation text of Multi30k in the full comparison;
-half and double of it were tried too (docs/journal.md). The model without attention takes the rate
-of the recurrent one.
+Each is the best of a search by doubling on the validation text of Multi30k after 1,000 updates
+(docs/journal.md). Longer trainings try half of it too (`Comparison.rate_factors`). The model
+without attention takes the rate of the recurrent one.
 """
 
 
@@ -94,14 +101,15 @@ class Budget:
     validation_pairs: int = 200
     """Pairs of the validation text that select the weights to keep."""
 
-    def settings(self, model: str) -> tuple[str, ...]:
-        """The recipe settings of one model."""
+    def settings(self, model: str, rate_factor: float = 1.0) -> tuple[str, ...]:
+        """The recipe settings of one model; the factor multiplies its learning rate."""
         network = NETWORKS[model]
+        rate = rate_factor * 64 * LEARNING_RATES[model] / network.width
         every = max(1, self.updates // self.validations)
         training = {
             "optimizer": "adam",
             "schedule": "linear",
-            "learning_rate": round(64 * LEARNING_RATES[model] / network.width, 6),
+            "learning_rate": round(rate, 6),
             "warmup_steps": max(1, self.updates // 10),
             "steps": self.updates,
             "tokens_per_update": self.tokens,
@@ -123,15 +131,14 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A text, and the budget that every model gets on it."""
+    """A text, the budget that every model gets on it, and how often each is trained."""
 
     text: Callable[[int], ParallelText]
     """The text for a seed; a generated text depends on it."""
     budget: Budget
-
-    def settings(self, model: str) -> tuple[str, ...]:
-        """The recipe settings of one model."""
-        return self.budget.settings(model)
+    seeds: int = 1
+    rate_factors: tuple[float, ...] = (1.0,)
+    """The multiples of its learning rate of which each model takes the best."""
 
 
 def comparison(size: Size) -> Comparison:
@@ -141,5 +148,33 @@ def comparison(size: Size) -> Comparison:
             updates=120, tokens=512, vocabulary=800, dropout=0.0, beam_size=1, validations=2
         )
         return Comparison(lambda seed: demo_text(4_000, 200, seed), budget)
-    budget = Budget(updates=1_000, tokens=2_048, vocabulary=4_000, dropout=0.2)
-    return Comparison(lambda _: multi30k(), budget)
+    budget = Budget(updates=3_000, tokens=2_048, vocabulary=4_000, dropout=0.1)
+    return Comparison(lambda _: multi30k(), budget, seeds=3, rate_factors=(0.5, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One model, trained with several seeds at its best learning rate."""
+
+    results: list[TranslatorResult]
+    """One for each seed."""
+    rates: list[tuple[float, float]]
+    """The multiples of its learning rate that were tried, with BLEU on the validation text."""
+
+    def values(self, name: str) -> list[float]:
+        """One number of each seed, for example `bleu`."""
+        return [getattr(result, name) for result in self.results]
+
+
+def study(shared: Comparison, model: str, seed: int) -> Study:
+    """Choose the learning rate with the first seed, then train with the others."""
+    text, seeds = shared.text(seed), derive_seeds(seed, shared.seeds)
+    trials = {
+        factor: train_translator(text, shared.budget.settings(model, factor), seeds[0])
+        for factor in shared.rate_factors
+    }
+    rates = [(factor, result.validation_bleu) for factor, result in trials.items()]
+    best, _ = max(rates, key=lambda tried: tried[1])
+    settings = shared.budget.settings(model, best)
+    others = [train_translator(text, settings, other) for other in seeds[1:]]
+    return Study([trials[best], *others], rates)

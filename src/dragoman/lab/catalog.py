@@ -1,7 +1,7 @@
 """The list of claims, read from their source files without importing them.
 
 A claim is one file in `claims/`; the folder is the list. Importing a claim loads PyTorch, which
-takes seconds. The title, lectures and durations are literals in the class body, so `ast` reads
+takes seconds. The title, sources and durations are literals in the class body, so `ast` reads
 them in milliseconds.
 """
 
@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import DataError, suggest
+from dragoman.lab.lectures import lectures_of
 
 _FOLDER = Path(__file__).parent / "claims"
-_FIELDS = ("title", "lectures", "durations")
+_FIELDS = ("title", "sources", "durations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,15 @@ class ClaimEntry:
     """As C9."""
     module: str
     title: str
-    lectures: tuple[str, ...]
-    """Short forms, see `lectures.py`."""
+    sources: tuple[tuple[str, str, str], ...]
+    """Lecture (a short form, see `lectures.py`), section, and what it says there, in our words."""
     durations: tuple[int, int]
     """Estimated seconds on one core: quick and full."""
+
+    @property
+    def lectures(self) -> tuple[str, ...]:
+        """The lectures that make the claim."""
+        return lectures_of(self.sources)
 
 
 @cache

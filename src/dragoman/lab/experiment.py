@@ -33,8 +33,10 @@ class Judgment:
     """The verdict on a claim."""
 
     verdict: Verdict
+    summary: str
+    """What was found, in one sentence without technical terms, for a student."""
     explanation: str
-    """One or two sentences with the numbers that decided."""
+    """The numbers that decided."""
 
 
 def grade(*, is_supported: bool, is_partly_supported: bool) -> Verdict:
@@ -49,12 +51,13 @@ class Experiment(ABC):
 
     title: ClassVar[str]
     """A few words. A literal: the catalog reads it without importing the file."""
-    lectures: ClassVar[tuple[str, ...]]
-    """The lectures that make the claim, as short forms (`lectures.py`). A literal."""
+    sources: ClassVar[tuple[tuple[str, str, str], ...]]
+    """Where the claim is made: the lecture (a short form, `lectures.py`), its section, and what it
+    says there, in our words. A literal."""
     durations: ClassVar[tuple[int, int]]
     """Estimated seconds on one core, quick and full. A literal."""
     claim: ClassVar[str]
-    """What the lectures say, in our words."""
+    """Our reading of what the lectures say: a sentence that an experiment can contradict."""
     method: ClassVar[str]
     """What is measured, and how."""
     criterion: ClassVar[str]
@@ -86,11 +89,8 @@ class Experiment(ABC):
         judgment = self.judge(numbers)
         if not self.limitation:
             return judgment
-        explanation = (
-            f"{self.limitation} The criterion alone would say: {judgment.verdict}. "
-            f"{judgment.explanation}"
-        )
-        return Judgment("inconclusive", explanation)
+        explanation = f"The criterion alone would say: {judgment.verdict}. {judgment.explanation}"
+        return Judgment("inconclusive", self.limitation, explanation)
 
 
 def load_experiments() -> dict[str, type[Experiment]]:

@@ -9,8 +9,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dragoman.errors import DataError
-from dragoman.lab.catalog import file_stem, list_claims
+from dragoman.lab.catalog import file_stem, find_claim, list_claims
+from dragoman.lab.digest import measurement_code
 from dragoman.lab.experiment import Numbers, Size, Verdict
+from dragoman.lab.lectures import lectures_of
 from dragoman.storage.files import write_text
 
 
@@ -19,16 +21,19 @@ class Finding(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     """The version of this file format."""
     number: str
     """Of the claim, as C9."""
     title: str
+    sources: tuple[tuple[str, str, str], ...]
+    """Lecture, section, and what it says there, in our words."""
     claim: str
-    lectures: tuple[str, ...]
+    """Our reading of it."""
     method: str
     criterion: str
     verdict: Verdict
+    summary: str
     explanation: str
     is_seed_independent: bool
     size: Size
@@ -36,12 +41,26 @@ class Finding(BaseModel):
     seconds: float
     dragoman_version: str
     torch_version: str
+    code: str
+    """The digest of the code that measured it (`digest.py`)."""
+    settings: dict[str, str]
+    """The constants of the experiment, as its code wrote them."""
     numbers: Numbers
 
     @property
     def stem(self) -> str:
         """The stem of its files, as c09."""
         return file_stem(self.number)
+
+    @property
+    def lectures(self) -> tuple[str, ...]:
+        """The lectures that make the claim."""
+        return lectures_of(self.sources)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the code that measures the claim has changed since."""
+        return self.code != measurement_code(find_claim(self.number).module).digest
 
     @property
     def command(self) -> str:
@@ -67,7 +86,7 @@ def read_finding(path: Path) -> Finding:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "file"
         raise DataError(
-            f"{str(path)!r} is not a finding of the lab (format 1): {where}: {first['msg']}. "
+            f"{str(path)!r} is not a finding of the lab (format 2): {where}: {first['msg']}. "
             "Measure the claim again with: dragoman lab run"
         ) from None
 

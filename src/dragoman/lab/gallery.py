@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 
 from dragoman import __version__
 from dragoman.errors import DataError
+from dragoman.lab.digest import measurement_code
 from dragoman.lab.experiment import Experiment, Numbers, Size, load_experiment
 from dragoman.lab.finding import Finding, read_findings, write_finding
 from dragoman.lab.page import html_page, markdown_page
@@ -31,19 +32,21 @@ from dragoman.storage.files import atomic_write, write_text
 def run(experiment: Experiment, size: Size, seed: int, folder: Path) -> Finding:
     """Run one experiment and write its finding and its figure."""
     with _one_thread():
-        start = time.perf_counter()
+        start = time.process_time()  # Other work on the machine does not count.
         measured = experiment.measure(size, seed)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
     numbers = json.loads(json.dumps(measured, allow_nan=False))  # Judge exactly what is stored.
     judgment = experiment.conclude(numbers)
+    code = measurement_code(type(experiment).__module__)
     finding = Finding(
         number=experiment.number(),
         title=experiment.title,
+        sources=experiment.sources,
         claim=experiment.claim,
-        lectures=experiment.lectures,
         method=experiment.method,
         criterion=experiment.criterion,
         verdict=judgment.verdict,
+        summary=judgment.summary,
         explanation=judgment.explanation,
         is_seed_independent=experiment.is_seed_independent,
         size=size,
@@ -51,6 +54,8 @@ def run(experiment: Experiment, size: Size, seed: int, folder: Path) -> Finding:
         seconds=round(seconds, 1),
         dragoman_version=__version__,
         torch_version=torch.__version__,
+        code=code.digest,
+        settings=code.settings,
         numbers=numbers,
     )
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +69,7 @@ def render(folder: Path) -> list[Finding]:
     findings = [judge_again(finding) for finding in read_findings(folder)]
     if not findings:
         raise DataError(
-            f"there are no findings (c01.json to c26.json) in {str(folder)!r}; "
+            f"there are no findings (c01.json, c02.json, …) in {str(folder)!r}; "
             "make some with: dragoman lab run C9"
         )
     for finding in findings:
@@ -81,11 +86,12 @@ def judge_again(finding: Finding) -> Finding:
     return finding.model_copy(
         update={
             "title": experiment.title,
+            "sources": experiment.sources,
             "claim": experiment.claim,
-            "lectures": experiment.lectures,
             "method": experiment.method,
             "criterion": experiment.criterion,
             "verdict": judgment.verdict,
+            "summary": judgment.summary,
             "explanation": judgment.explanation,
             "is_seed_independent": experiment.is_seed_independent,
         }
@@ -97,10 +103,20 @@ def draw(experiment: Experiment, numbers: Numbers, path: Path) -> None:
     with rc_context({"svg.hashsalt": path.stem, "font.size": 9, "svg.fonttype": "path"}):
         figure = Figure(figsize=(7, 3.6), dpi=120, layout="constrained")
         experiment.draw(numbers, figure)
+        _fix_layout(figure)
         file_format = path.suffix[1:]
         metadata = {"Date": None} if file_format == "svg" else {}
         with atomic_write(path) as temporary:
             figure.savefig(temporary, format=file_format, metadata=metadata)
+
+
+def _fix_layout(figure: Figure) -> None:
+    """Round the positions of the axes: the layout's solver may differ in the last digits."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = (round(bound, 4) for bound in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))
 
 
 def write_pages(folder: Path) -> Path:

@@ -13,6 +13,6 @@ LECTURES: Mapping[str, str] = {
 }
 
 
-def cite(short_forms: Iterable[str]) -> str:
-    """Cite lectures by their short forms: [NLU] [CS182]."""
-    return " ".join(f"[{short_form}]" for short_form in short_forms)
+def lectures_of(sources: Iterable[tuple[str, str, str]]) -> tuple[str, ...]:
+    """Return the short forms of the lectures that are cited, each once, in the order given."""
+    return tuple(dict.fromkeys(lecture for lecture, *_ in sources))

@@ -7,17 +7,23 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
+from dragoman.lab.catalog import list_claims
 from dragoman.lab.experiment import Verdict
 from dragoman.lab.finding import Finding
-from dragoman.lab.lectures import LECTURES, cite
+from dragoman.lab.lectures import LECTURES
 
 _HEADING = "Claims of the lectures, tested"
 _INTRODUCTION = (
     "Each claim is one file in `src/dragoman/lab/claims/`. A test shows with made-up "
     "numbers that its criterion can fail. A quick run is short and uses few seeds, so its "
     "verdict may be due to chance. The time is what this run took on one core; a claim reuses "
-    "translation models that another claim has trained."
+    "translation models that another claim has trained. A finding is outdated if the code that "
+    "measures its claim has changed since. The same command gives the same numbers on the same "
+    "kind of processor with the same version of PyTorch. Elsewhere sums are added in another "
+    "order, and after some hundred updates a training differs as if it had another seed; the "
+    "verdict should be the same."
 )
+_OUTDATED = "outdated: measured with earlier code"
 _SYMBOLS: Mapping[Verdict, str] = {
     "supported": "●",
     "partly supported": "◐",
@@ -34,20 +40,36 @@ def markdown_page(findings: Sequence[Finding]) -> str:
     for finding in findings:
         link = f"[{finding.number} {finding.title}](#{anchor(finding)})"
         verdict = f"{_SYMBOLS[finding.verdict]} {finding.verdict}"
+        verdict += " (outdated)" if finding.is_outdated else ""
         lines.append(f"| {link} | {verdict} | `{finding.command}` | {finding.seconds:.0f} |")
+    if missing := _missing(findings):
+        lines += ["", missing]
     for finding in findings:
         lines += ["", *_markdown_section(finding)]
     return "\n".join(lines) + "\n"
 
 
+def _missing(findings: Sequence[Finding]) -> str:
+    """A sentence that names the claims without a finding."""
+    found = {finding.number for finding in findings}
+    missing = [number for number in list_claims() if number not in found]
+    return f"Not measured here: {', '.join(missing)}." if missing else ""
+
+
 def _markdown_section(finding: Finding) -> Iterator[str]:
     yield f"## {finding.number} {finding.title}"
     yield ""
-    yield f"*{finding.claim}* {cite(finding.lectures)}"
+    for lecture, section, text in finding.sources:
+        yield f"- [{lecture}] *{section}*: {text}"
     yield ""
-    yield f"**{_SYMBOLS[finding.verdict]} {finding.verdict}.** {finding.explanation}"
+    yield f"*Our reading.* {finding.claim}"
+    yield ""
+    outdated = f" ({_OUTDATED})" if finding.is_outdated else ""
+    yield f"**{_SYMBOLS[finding.verdict]} {finding.verdict}{outdated}.** {finding.summary}"
     yield ""
     yield f"![{finding.title}]({finding.stem}.svg)"
+    yield ""
+    yield f"*Numbers.* {finding.explanation}"
     yield ""
     yield f"*Method.* {finding.method}"
     yield ""
@@ -104,6 +126,7 @@ def html_page(findings: Sequence[Finding], figures: Mapping[str, bytes]) -> str:
         '<ul class="claims">',
         *(_html_row(finding) for finding in findings),
         "</ul>",
+        f"<p>{_missing(findings)}</p>",
         *(_html_section(finding, figures[finding.number]) for finding in findings),
         "<section><h2>Lectures</h2><ul>",
         *(f"<li>[{short}] {escape(title)}</li>" for short, title in LECTURES.items()),
@@ -126,11 +149,18 @@ def _html_verdict(finding: Finding) -> str:
 def _html_section(finding: Finding, figure: bytes) -> str:
     # As an image, because the element ids of several inline SVG files would collide.
     source = f"data:image/svg+xml;base64,{b64encode(figure).decode()}"
+    sources = "".join(
+        f"<li>{escape(f'[{lecture}] {section}: {text}')}</li>"
+        for lecture, section, text in finding.sources
+    )
+    outdated = f'<p class="not-supported">{_OUTDATED}</p>' if finding.is_outdated else ""
     return f"""<section id="{finding.stem}">
 <h2>{escape(f"{finding.number} {finding.title}")}</h2>
-<p><em>{escape(finding.claim)}</em> <span class="soft">{escape(cite(finding.lectures))}</span></p>
-<p>{_html_verdict(finding)}. {escape(finding.explanation)}</p>
+<ul class="soft">{sources}</ul>
+<p><em>{escape(finding.claim)}</em></p>
+<p>{_html_verdict(finding)}. {escape(finding.summary)}</p>{outdated}
 <img src="{source}" alt="{escape(finding.title)}">
+<p>{escape(finding.explanation)}</p>
 <details><summary>Method and criterion</summary>
 <p>{escape(finding.method)}</p>
 <p>{escape(finding.criterion)}</p>

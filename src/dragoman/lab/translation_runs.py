@@ -1,22 +1,25 @@
 """Train translation models for the lab with the same workflow functions that a user calls.
 
 The lab writes a recipe, prepares the text, trains the model and translates the test text. Finished
-runs are kept, so an interrupted experiment continues, and claims that need the same run share it:
+runs are kept: an interrupted experiment trains only what is missing, and claims share runs.
 
     FOLDER/TEXT/recipe.yaml     names the text; all other settings are overrides
     FOLDER/TEXT/TOKENIZER/      the text, prepared with one tokenizer
-    FOLDER/TEXT/RUN/            a run, named after a hash of its recipe and code; with result.json
+    FOLDER/TEXT/RUN/            a run, named after a hash of its recipe and code, evaluation.json
 
 FOLDER is `lab-runs`, or the value of the environment variable DRAGOMAN_LAB. It is safe to delete.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
 import random
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -27,11 +30,12 @@ import dragoman
 from dragoman.artifact import read_artifact
 from dragoman.corpus import demo
 from dragoman.errors import DataError
-from dragoman.evaluation.compare import compare
+from dragoman.evaluation.compare import Comparison, compare
 from dragoman.evaluation.metrics import TOKENIZED_BLEU, measure
 from dragoman.inference.translator import Translator
 from dragoman.recipe.files import dump_recipe, load_recipe
 from dragoman.storage.files import write_text
+from dragoman.storage.lock import FolderLockedError, lock_folder
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.tokenizer.interface import Tokenizer
 from dragoman.training.card import read_card
@@ -44,7 +48,10 @@ Pairs = tuple[tuple[str, str], ...]
 
 _SOURCE, _TARGET = "en", "de"
 _MULTI30K = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
-_RESULT = "result.json"
+_RESULT = "evaluation.json"
+_CHRF = "chrF2"
+LENGTH_PENALTIES = (0.6, 1.0, 1.4, 1.8)
+"""Of these, each model decodes with the one that has the best BLEU on its validation text."""
 _CODE_FOLDERS = (
     "corpus",
     "data",
@@ -103,11 +110,20 @@ class TranslatorResult:
     flops: float
     """Of the whole training."""
     minutes: float
-    """Of the training, validations included."""
+    """Of processor time, for the training with its validations."""
     updates: int
+    length_penalty: float
+    """Chosen on the validation text."""
+    penalty_scores: list[tuple[float, float]]
+    """Each length penalty that was tried, with its BLEU on the validation text."""
     curve: list[tuple[int, float]]
     """Updates, and BLEU of the validation text."""
     translations: list[str]
+
+    @property
+    def validation_bleu(self) -> float:
+        """BLEU on the validation text, with the chosen length penalty."""
+        return max(score for _, score in self.penalty_scores)
 
     def numbers(self) -> dict[str, float | list[tuple[int, float]]]:
         """Everything except the translations, which may be under copyright."""
@@ -165,7 +181,19 @@ def prepare_text(
     return folder, (source, target)
 
 
+class TrainedRun(NamedTuple):
+    """A finished run."""
+
+    folder: Path
+    result: TranslatorResult
+
+
 def train_translator(text: ParallelText, settings: Sequence[str], seed: int) -> TranslatorResult:
+    """Train a model and translate the test text; a finished run is read instead."""
+    return train_run(text, settings, seed).result
+
+
+def train_run(text: ParallelText, settings: Sequence[str], seed: int) -> TrainedRun:
     """Train a model and translate the test text; a finished run is read instead."""
     prepared, _ = prepare_text(text, settings)
     recipe = _write_recipe(text)
@@ -174,9 +202,28 @@ def train_translator(text: ParallelText, settings: Sequence[str], seed: int) -> 
     run = recipe.parent / f"run-{sha256(identity.encode()).hexdigest()[:12]}"
     result = run / _RESULT
     if not result.exists():
-        train(recipe, [*overrides, f"training.folder={run.name}"])
-        write_text(result, json.dumps(asdict(_evaluate(text, run)), ensure_ascii=False) + "\n")
-    return TranslatorResult(**json.loads(result.read_text(encoding="utf-8")))
+        with _lock(run):
+            # A run that was stopped begins again: only then its processor time is complete.
+            shutil.rmtree(run, ignore_errors=True)
+            start = time.process_time()
+            train(recipe, [*overrides, f"training.folder={run.name}"])
+            minutes = (time.process_time() - start) / 60
+            evaluation = asdict(_evaluate(text, run, minutes))
+            write_text(result, json.dumps(evaluation, ensure_ascii=False) + "\n")
+    return TrainedRun(run, TranslatorResult(**json.loads(result.read_text(encoding="utf-8"))))
+
+
+@contextlib.contextmanager
+def _lock(run: Path) -> Iterator[None]:
+    """Let one process train a run; the lock is beside its folder, which is removed."""
+    try:
+        with lock_folder(run.with_name(f"{run.name}.lock")):
+            yield
+    except FolderLockedError as error:
+        raise DataError(
+            f"process {error.pid} is training {str(run)!r}; wait for it, or set DRAGOMAN_LAB to "
+            "another folder"
+        ) from None
 
 
 class BleuComparison(NamedTuple):
@@ -197,21 +244,42 @@ def compare_bleu(
     Over all sentences of the test text, or over the given rows. The first system is not compared
     with itself; its p-value is 1.
     """
-    chosen = list(range(len(text.test)) if rows is None else rows)
-    hypotheses = {
-        name: [result.translations[row] for row in chosen] for name, result in results.items()
-    }
-    references = [text.test[row][1] for row in chosen]
-    compared = compare(hypotheses, [references], tokenized=text.is_tokenized)
     return {
         system.system: BleuComparison(
             system.score.value,
             system.score.margin or 0.0,
             1.0 if system.p_value is None else system.p_value,
         )
-        for system in compared
-        if system.score.name == text.bleu
+        for system in _compare(text, results, text.bleu, rows)
     }
+
+
+def bleu_of(text: ParallelText, result: TranslatorResult, rows: Sequence[int]) -> float:
+    """BLEU over some sentences of the test text."""
+    translations = [result.translations[row] for row in rows]
+    return _bleu(text, translations, [text.test[row][1] for row in rows])
+
+
+def chrf_p_values(text: ParallelText, results: Mapping[str, TranslatorResult]) -> dict[str, float]:
+    """The p-value of each system's difference in chrF from the first system, as `compare_bleu`."""
+    return {
+        system.system: 1.0 if system.p_value is None else system.p_value
+        for system in _compare(text, results, _CHRF)
+    }
+
+
+def _compare(
+    text: ParallelText,
+    results: Mapping[str, TranslatorResult],
+    metric: str,
+    rows: Iterable[int] | None = None,
+) -> list[Comparison]:
+    chosen = list(range(len(text.test)) if rows is None else rows)
+    hypotheses = {
+        name: [result.translations[row] for row in chosen] for name, result in results.items()
+    }
+    references = [text.test[row][1] for row in chosen]
+    return compare(hypotheses, [references], tokenized=text.is_tokenized, only=metric)
 
 
 @cache
@@ -222,11 +290,12 @@ def _hash_code() -> str:
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _evaluate(text: ParallelText, run: Path) -> TranslatorResult:
+def _evaluate(text: ParallelText, run: Path, minutes: float) -> TranslatorResult:
     sources, references = zip(*text.test, strict=True)
-    translations = [
-        translation.text for translation in Translator.load(run).translate(list(sources))
-    ]
+    with Translator.load(run) as translator:
+        penalty_scores = _try_length_penalties(text, translator)
+        penalty, _ = max(penalty_scores, key=lambda tried: tried[1])
+        translations = _translate(translator, sources, penalty)
     scores = {
         score.name: score
         for score in measure(translations, [references], tokenized=text.is_tokenized)
@@ -240,14 +309,37 @@ def _evaluate(text: ParallelText, run: Path) -> TranslatorResult:
         bleu=bleu.value,
         low=low,
         high=high,
-        chrf=scores["chrF2"].value,
+        chrf=scores[_CHRF].value,
         parameters=sum(tensor.numel() for tensor in read_artifact(run).weights().values()),
         flops=card.flops,
-        minutes=60 * card.hours,
+        minutes=minutes,
         updates=card.updates,
+        length_penalty=penalty,
+        penalty_scores=penalty_scores,
         curve=[(line["step"], line["bleu"]) for line in journal if line["kind"] == "validation"],
         translations=translations,
     )
+
+
+def _try_length_penalties(text: ParallelText, translator: Translator) -> list[tuple[float, float]]:
+    """BLEU on the validation text for each length penalty; one beam does not use it."""
+    sources, references = zip(*text.validation, strict=True)
+    is_used = translator.settings.beam_size > 1
+    penalties = LENGTH_PENALTIES if is_used else (translator.settings.length_penalty,)
+    return [
+        (penalty, _bleu(text, _translate(translator, sources, penalty), references))
+        for penalty in penalties
+    ]
+
+
+def _translate(translator: Translator, sources: Sequence[str], penalty: float) -> list[str]:
+    translations = translator.translate(list(sources), length_penalty=penalty)
+    return [translation.text for translation in translations]
+
+
+def _bleu(text: ParallelText, translations: Sequence[str], references: Sequence[str]) -> float:
+    scores = measure(translations, [references], tokenized=text.is_tokenized, resamples=0)
+    return next(score.value for score in scores if score.name == text.bleu)
 
 
 def _write_recipe(text: ParallelText) -> Path:

@@ -48,11 +48,14 @@ def _duration(seconds: int) -> str:
 
 
 def show_finding(finding: Finding) -> None:
-    """Print the verdict and its explanation."""
+    """Print the verdict, what was found, and the numbers."""
     console = Console(highlight=False)
     console.print(f"[bold]{finding.number}[/]  {escape(finding.claim)}", soft_wrap=False)
     style = _STYLES[finding.verdict]
     is_uncertain = finding.size == "quick" and not finding.is_seed_independent
     note = "quick run, may be due to chance; " if is_uncertain else ""
-    verdict = f"[{style}]{finding.verdict}[/]. {escape(finding.explanation)}"
-    console.print(Padding(f"{verdict} ({note}{finding.seconds:.0f} s)", (0, 0, 1, 4)))
+    console.print(
+        Padding(f"[{style}]{finding.verdict}[/]. {escape(finding.summary)}", (0, 0, 0, 4))
+    )
+    numbers = f"{escape(finding.explanation)} ({note}{finding.seconds:.0f} s)"
+    console.print(Padding(numbers, (0, 0, 1, 4)))

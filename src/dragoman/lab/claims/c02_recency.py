@@ -45,8 +45,16 @@ class Recency(Experiment):
     """What the state keeps, by position in the source."""
 
     title = "A recurrent state represents mostly the last words"
-    lectures = ("NLU",)
-    durations = (39, 534)
+    sources = (
+        (
+            "NLU",
+            "RNN problem",
+            "The representation of the encoder favors recent words: it represents mostly the final "
+            "words of the input, so target words that belong to the beginning of the source are "
+            "harder to generate correctly.",
+        ),
+    )
+    durations = (39, 600)
     claim = (
         "The state of a recurrent encoder represents mostly the last words of the source, so "
         "target words that depend on its first words are harder to get right."
@@ -132,7 +140,8 @@ class Recency(Experiment):
             f"training, and {ratio.mean:.2f} times after it (from {ratio.low:.2f} to "
             f"{ratio.high:.2f})."
         )
-        return Judgment(grade(is_supported=all(signs), is_partly_supported=any(signs)), explanation)
+        verdict = grade(is_supported=all(signs), is_partly_supported=any(signs))
+        return Judgment(verdict, _summarize(*signs), explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Correct symbols, and sensitivity of the state, by position."""
@@ -157,6 +166,30 @@ class Recency(Experiment):
             "source position",
             "movement of the state (mean = 1)",
         )
+
+
+def _summarize(is_last_better: bool, is_first_worse: bool, is_last_stronger: bool) -> str:
+    """What the three signs mean, for a student."""
+    if is_last_better and is_first_worse and is_last_stronger:
+        return (
+            "The memory of a recurrent network is dominated by the words that it read last, and "
+            "the first words are the hardest to recall."
+        )
+    if not (is_last_better or is_first_worse or is_last_stronger):
+        return "A trained recurrent network recalls the first words as well as the last ones."
+    observations = [
+        "recalls the last words better than the first"
+        if is_last_better
+        else "does not recall the last words clearly better than the first",
+        "recalls the first words worse than those in the middle"
+        if is_first_worse
+        else "does not recall the first words worse than those in the middle",
+        "its memory depends more on the last words than on the first"
+        if is_last_stronger
+        else "its memory depends on the first words about as much as on the last",
+    ]
+    first, second, third = observations
+    return f"The trained recurrent network {first}, {second}, and {third}."
 
 
 def _train_and_evaluate(

@@ -43,8 +43,21 @@ class PathLength(Experiment):
     """Operations until two words interact, and the gradient of each word."""
 
     title = "Self-attention connects distant words in one layer"
-    lectures = ("CS224N", "CS182")
-    durations = (9, 103)
+    sources = (
+        (
+            "CS224N",
+            "Linear interaction distance",
+            "In a recurrent network, two distant words interact only after a number of steps that "
+            "is proportional to the length of the sequence.",
+        ),
+        (
+            "CS182",
+            "introduction, and benefits at the end",
+            "Attention can access every time step, which gives much better connections over long "
+            "distances.",
+        ),
+    )
+    durations = (9, 120)
     claim = (
         "In a recurrent network, two words n positions apart interact only after a number of steps "
         "that grows with n; in self-attention they interact in the first layer, at any distance."
@@ -113,7 +126,13 @@ class PathLength(Experiment):
         verdict = grade(
             is_supported=grows and is_constant, is_partly_supported=grows or is_constant
         )
-        return Judgment(verdict, explanation)
+        summary = (
+            "In the recurrent network, the path between two words "
+            f"{'gets longer with each word between them' if grows else 'grows only slowly'}, and "
+            "in self-attention "
+            f"{'it is equally short at any distance' if is_constant else 'it grows too'}."
+        )
+        return Judgment(verdict, summary, explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Counts over the length, and gradients over the position."""

@@ -32,8 +32,27 @@ class Parallel(Experiment):
     """The longest chain of operations between a source and its loss."""
 
     title = "A recurrent network cannot process words in parallel"
-    lectures = ("CS224N", "APPLY-DL", "CS182")
-    durations = (3, 4)
+    sources = (
+        (
+            "CS224N",
+            "Lack of parallelizability",
+            "The forward and backward passes of a recurrent network have a number of operations "
+            "that cannot run in parallel, proportional to the length of the sequence, because a "
+            "state cannot be computed before the states that precede it.",
+        ),
+        (
+            "APPLY-DL",
+            "recap",
+            "Modern hardware processes in parallel; the sequential nature of recurrent networks "
+            "prevents that.",
+        ),
+        (
+            "CS182",
+            "benefits at the end",
+            "Transformers are much easier to parallelize.",
+        ),
+    )
+    durations = (5, 8)
     claim = (
         "A recurrent network needs, forward and backward, a number of steps that grows with the "
         "sentence and cannot run in parallel, because each state waits for the previous one; "
@@ -89,7 +108,13 @@ class Parallel(Experiment):
         verdict = grade(
             is_supported=is_linear and is_constant, is_partly_supported=is_linear or is_constant
         )
-        return Judgment(verdict, explanation)
+        summary = (
+            "A recurrent network "
+            f"{'must' if is_linear else 'need not'} wait for each word before it reads the next, "
+            "and a Transformer in training "
+            f"{'processes all words at the same time' if is_constant else 'has to wait too'}."
+        )
+        return Judgment(verdict, summary, explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Chain length and work per word, over the length."""

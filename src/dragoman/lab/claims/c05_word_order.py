@@ -33,7 +33,26 @@ class WordOrder(Experiment):
     """The same words in another order, for every kind of position."""
 
     title = "Attention alone does not see word order"
-    lectures = ("NLU", "CS224N", "CS182")
+    sources = (
+        (
+            "NLU",
+            "self-attention",
+            "Its weakness is that it does not depend on positions: unlike a recurrent network, it "
+            "cannot represent word order.",
+        ),
+        (
+            "CS224N",
+            "Fixing the first self-attention problem: sequence order",
+            "Self-attention has no information about order, so the order of the sentence must be "
+            "encoded in queries, keys and values.",
+        ),
+        (
+            "CS182",
+            "Positional encoding",
+            "Without it there is no sequence information: if the order is changed, a Transformer "
+            "gives the same answer.",
+        ),
+    )
     durations = (1, 11)
     claim = (
         "Self-attention has no notion of order: if the words of the input are shuffled, every word "
@@ -85,9 +104,19 @@ class WordOrder(Experiment):
             f"({first_layer:.0e}) but from layer 2 on ({later_layers[0]:.1%})."
         )
         if without_positions >= _ROUNDING:
-            return Judgment("not supported", explanation)
-        is_changed = encoder[weakest] > _MIN_CHANGE
-        return Judgment("supported" if is_changed else "partly supported", explanation)
+            summary = "Even without position information, the encoder notices the order of words."
+            return Judgment("not supported", summary, explanation)
+        if encoder[weakest] > _MIN_CHANGE:
+            summary = (
+                "Without position information the encoder cannot tell a sentence from the same "
+                "words in another order, and with position information it can."
+            )
+            return Judgment("supported", summary, explanation)
+        summary = (
+            "Without position information the encoder cannot tell a sentence from the same words "
+            "in another order, but one kind of position information does not help."
+        )
+        return Judgment("partly supported", summary, explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Relative changes on a logarithmic scale."""

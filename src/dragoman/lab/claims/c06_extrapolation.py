@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from dragoman.errors import LengthError
-from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
+from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
 from dragoman.lab.style import BLUE, GRAY, GREEN, ORANGE, PURPLE, label_axes, percent_axis
 from dragoman.lab.task import ToyTask, shift_task
 from dragoman.lab.training import (
@@ -49,7 +49,25 @@ class Extrapolation(Experiment):
     """Short sentences in training, long ones in the test."""
 
     title = "Absolute positions extrapolate poorly to longer sentences"
-    lectures = ("CS224N", "CS182")
+    sources = (
+        (
+            "CS224N",
+            "Position representation vectors through sinusoids",
+            "Sinusoids may extrapolate to longer sequences because their periods start again, but "
+            "in practice the extrapolation does not really work.",
+        ),
+        (
+            "CS224N",
+            "Position representation vectors learned from scratch",
+            "Learned positions are flexible, but they definitely cannot extrapolate beyond the "
+            "positions 1 to T of the learned matrix.",
+        ),
+        (
+            "CS182",
+            "Positional encoding",
+            "Learned positions need a maximum length that is chosen beforehand.",
+        ),
+    )
     durations = (26, 389)
     claim = (
         "Learned positions cannot be used beyond the length T that they were created for. "
@@ -99,7 +117,8 @@ class Extrapolation(Experiment):
         }
         does_reject = all(numbers["rejects"]["learned"])
         if "sinusoidal" not in longer:
-            return Judgment("not supported", "Sinusoids reject long sentences.")
+            summary = "A model with sinusoids does not accept longer sentences at all."
+            return Judgment("not supported", summary, "Sinusoids reject long sentences.")
         others = ", ".join(
             f"{_LABELS[name][0]} {share.mean:.0%}"
             for name, share in longer.items()
@@ -120,18 +139,20 @@ class Extrapolation(Experiment):
             and sinusoidal.high < _MAX_LONGER,
             is_partly_supported=does_reject and is_worse,
         )
-        return Judgment(verdict, explanation)
+        return Judgment(verdict, _summarize(does_reject, verdict, is_worse), explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Accuracy by position."""
         axes = figure.subplots()
         axes.axvspan(0.5, _LONGEST + 0.5, color=GRAY, alpha=0.15, linewidth=0)
         axes.text(_LONGEST / 2 + 0.5, 1.06, "positions in training", ha="center", color=GRAY)
-        for name, (label, color) in _LABELS.items():
+        for index, (name, (label, color)) in enumerate(_LABELS.items()):
             rows = numbers["longer"].get(name) or numbers["trained"][name]
             intervals = map(confidence_interval, zip(*rows, strict=True))
             means, lows, highs = zip(*intervals, strict=True)
             positions = range(1, len(means) + 1)
+            # Lines at the same height are moved apart by a little.
+            means = tuple(share + 0.01 * (1.5 - index) for share in means)
             axes.plot(positions, means, "o-", color=color, label=label, markersize=3)
             axes.fill_between(
                 positions,
@@ -146,7 +167,7 @@ class Extrapolation(Experiment):
                 axes.annotate(
                     "no further positions",
                     (len(means), means[-1]),
-                    xytext=(12, -22),
+                    xytext=(8, 6),
                     textcoords="offset points",
                     color=color,
                 )
@@ -156,6 +177,19 @@ class Extrapolation(Experiment):
         figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
         title = f"Trained on up to {_LONGEST} words, tested on {_TEST_LENGTH}"
         label_axes(axes, title, "position in the sentence", "correct symbols")
+
+
+def _summarize(does_reject: bool, verdict: Verdict, is_worse: bool) -> str:
+    """What was found, for a student."""
+    learned = "cannot be used" if does_reject else "can be used"
+    if verdict == "supported":
+        sinusoids = "can be used but give mostly wrong outputs there"
+    else:
+        sinusoids = "get worse there" if is_worse else "do not get clearly worse there"
+    return (
+        f"In sentences longer than those in training, learned positions {learned}, and sinusoids "
+        f"{sinusoids}."
+    )
 
 
 def _rejects_longer(model: nn.Module, task: ToyTask, seed: int) -> bool:

@@ -31,8 +31,27 @@ class CausalMask(Experiment):
     """Change one word, and compare the states before it."""
 
     title = "The causal mask: no future, and all positions at once"
-    lectures = ("CS224N", "APPLY-DL", "CS182")
-    durations = (2, 10)
+    sources = (
+        (
+            "CS224N",
+            "Fixing the third self-attention problem: Mask",
+            "A decoder must not look at the future; to keep the computation parallel, the scores "
+            "of future words are set to minus infinity.",
+        ),
+        (
+            "APPLY-DL",
+            "decoder, and questions",
+            "While the target is processed, no attention in any layer may use words after the "
+            "current one, so their weights are multiplied by zero.",
+        ),
+        (
+            "CS182",
+            "Masked decoding",
+            "Scores of later positions are set to minus infinity, so that attention cannot look up "
+            "the future.",
+        ),
+    )
+    durations = (4, 20)
     claim = (
         "Masking later words before the softmax keeps the decoder from using the future, in every "
         "layer, and lets it learn from all positions of a sentence in one parallel pass."
@@ -89,7 +108,12 @@ class CausalMask(Experiment):
         verdict = grade(
             is_supported=is_hidden and is_equal, is_partly_supported=is_hidden or is_equal
         )
-        return Judgment(verdict, explanation)
+        summary = (
+            f"With the mask, a word {'never changes' if leaks == 0 else 'can change'} what the "
+            "decoder computes for earlier words, and computing all words at once gives "
+            f"{'the same' if is_equal else 'another'} result as one word after the other."
+        )
+        return Judgment(verdict, summary, explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Which states depend on which word, and the time of both computations."""

@@ -3,51 +3,77 @@
     with:     xₗ₊₁ = xₗ + f(xₗ)       ∂xₗ₊₁/∂xₗ = I + f′
     without:  xₗ₊₁ = f(xₗ)            ∂xₗ₊₁/∂xₗ = f′              [NLU] [APPLY-DL]
 
-The product of these Jacobians determines how much of the top gradient arrives at the bottom.
+The product of these Jacobians determines how much of the top gradient arrives at the bottom. A
+gradient of the right size is not enough to learn, so each stack is trained too.
 """
 
 from __future__ import annotations
 
-from statistics import median
+from collections.abc import Mapping
+from statistics import mean, median
+from typing import Any
 
 import torch
 from matplotlib.figure import Figure
 from torch import nn
 
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
-from dragoman.lab.style import BLUE, GRAY, GREEN, ORANGE, PURPLE, label_axes, percent_axis
-from dragoman.lab.training import remove_norms
+from dragoman.lab.style import (
+    BLUE,
+    GRAY,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    label_axes,
+    percent_axis,
+)
+from dragoman.lab.task import ToyTask, shift_task
+from dragoman.lab.training import (
+    TrainingSetup,
+    accuracies,
+    accuracy_by_position,
+    remove_norms,
+    run_trial,
+)
 from dragoman.lab.uncertainty import derive_seeds
+from dragoman.model.embedding import Embedding
 from dragoman.model.initialization import initialize
 from dragoman.model.layer import EncoderLayer, FeedForwardSublayer
 from dragoman.model.mask import padding_mask
 from dragoman.model.parts import Position
 from dragoman.model.resolve import resolve_parts
 from dragoman.recipe.schema import ModelRecipe
-from dragoman.shapes import Bool, Float, Tensor
+from dragoman.shapes import Bool, Float, Int, Tensor
 
 _WIDTH = 64
 _MODEL = {"width": _WIDTH, "heads": 4, "feed_forward_width": 256, "dropout": 0.0}
+_TRAINED_WIDTH = 32
+_TRAINED_MODEL = {"width": _TRAINED_WIDTH, "heads": 2, "feed_forward_width": 64, "dropout": 0.0}
 _SENTENCES, _LENGTH = 4, 10
+_LEARNING_RATES = (2e-3, 1e-2)
+"""Each stack is judged at its best learning rate, at every depth."""
 _STABLE = 10.0
 """A gradient that changes by less than this factor, up or down, is stable."""
+_LEARNED = 0.9
+"""The share of correct symbols from which a task counts as learned."""
 
 _STACKS = {
-    "residual": ("x + f(x)", BLUE),
-    "residual_post": ("norm(x + f(x)), the lectures'", GREEN),
-    "residual_pre": ("x + f(norm(x))", PURPLE),
-    "plain": ("f(x)", ORANGE),
-    "plain_norm": ("norm(f(x))", GRAY),
+    "residual": ("x + f(x)", BLUE, "o-"),
+    "residual_post": ("norm(x + f(x)), the lectures'", GREEN, "^-"),
+    "residual_pre": ("x + f(norm(x))", PURPLE, "D-"),
+    "plain": ("f(x)", ORANGE, "s--"),
+    "plain_norm": ("norm(f(x))", VERMILION, "v--"),
 }
 
 
 class EncoderStack(nn.Module):
     """Stacked encoder layers; without residuals, the next input is the sublayer's output only."""
 
-    def __init__(self, kind: str, depth: int) -> None:
+    def __init__(self, kind: str, depth: int, settings: Mapping[str, Any]) -> None:
         super().__init__()
         norm = "pre" if kind == "residual_pre" else "post"
-        resolved = resolve_parts(ModelRecipe.model_validate(_MODEL | {"norm": norm}))
+        resolved = resolve_parts(ModelRecipe.model_validate({**settings, "norm": norm}))
         self.layers = nn.ModuleList(EncoderLayer(resolved) for _ in range(depth))
         self.position = Position(resolved.head_size)
         self.is_residual = kind.startswith("residual")
@@ -75,35 +101,77 @@ class EncoderStack(nn.Module):
         return normed
 
 
+class StackModel(nn.Module):
+    """A stack between an embedding with positions and an output: one symbol at each position."""
+
+    def __init__(self, kind: str, depth: int, vocabulary: int) -> None:
+        super().__init__()
+        settings = {**_TRAINED_MODEL, "position": "sinusoidal"}
+        self.embedding = Embedding(vocabulary, _TRAINED_WIDTH, _TRAINED_WIDTH**0.5)
+        self.position = resolve_parts(ModelRecipe.model_validate(settings)).build_position(0)
+        self.stack = EncoderStack(kind, depth, _TRAINED_MODEL)
+        self.output = nn.Linear(_TRAINED_WIDTH, vocabulary)
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        is_real: Bool[Tensor, "B S"],
+        target: Int[Tensor, "B S"],
+    ) -> Float[Tensor, "B S V"]:
+        """Score the symbols at each position; the target is ignored."""
+        x = self.position.apply_to_input(self.embedding(source), 0)
+        logits: Tensor = self.output(self.stack(x, padding_mask(is_real)))
+        return logits
+
+
 class Residual(Experiment):
-    """Gradients through stacks of growing depth."""
+    """Gradients through stacks of growing depth, and training of these stacks."""
 
     title = "What residual connections do to gradients"
-    lectures = ("NLU", "APPLY-DL")
-    durations = (5, 81)
-    claim = "Residual connections prevent gradients from getting too large or too small."
+    sources = (
+        (
+            "NLU",
+            "Transformer",
+            "The residual connections prevent the gradients from getting too large or too small.",
+        ),
+        (
+            "APPLY-DL",
+            "add and norm",
+            "Residual connections are known to be important from earlier translation models; the "
+            "input of each part is added to its output.",
+        ),
+    )
+    durations = (38, 700)
+    claim = (
+        "Residual connections prevent gradients from getting too large or too small, which is "
+        "important for learning in deep stacks."
+    )
     method = (
-        "Stacks of real, untrained encoder layers read noise, and a random gradient enters at the "
-        "top. The ratio of the gradient norm at the bottom to the norm at the top is measured. "
-        "With residual connections: without norms, with the norm after the sum (the lectures), and "
-        "with the norm before the sublayer (today's practice). Without residual connections: the "
-        "same sublayers in a plain chain, with and without norms. The median over several "
-        "initializations is taken. At the top, the experiment also measures how different the "
-        "positions still are: attention without a residual sum makes them all alike."
+        "First, stacks of real, untrained encoder layers read noise, and a random gradient enters "
+        "at the top. The ratio of the gradient norm at the bottom to the norm at the top is "
+        "measured. With residual connections: without norms, with the norm after the sum (the "
+        "lectures), and with the norm before the sublayer (today's practice). Without residual "
+        "connections: the same sublayers in a plain chain, with and without norms. The median over "
+        "several initializations is taken. At the top, the experiment also measures how different "
+        "the positions still are: attention without a residual sum makes them all alike. Second, "
+        "stacks of several depths learn to output the previous symbol at each position, at two "
+        "learning rates of which the better counts."
     )
     criterion = (
-        "A stack is stable if at the greatest depth its gradient is within a factor of "
-        f"{_STABLE:g} of the incoming one. Supported if the lectures' block, norm(x + f(x)), is "
-        "stable, and both chains without residuals, f(x) and norm(f(x)), are not. Partly supported "
-        "if x + f(x) is stable and f(x) is not, or if norm(x + f(x)) is stable and norm(f(x)) is "
-        "not. Not supported otherwise: residuals do not decide whether the gradient is stable."
+        "Two facts. (1) Gradient: a stack is stable if at the greatest depth its gradient is "
+        f"within a factor of {_STABLE:g} of the incoming one; the lectures' block, norm(x + f(x)), "
+        "is stable, and both chains without residuals, f(x) and norm(f(x)), are not. (2) Learning: "
+        f"norm(x + f(x)) has {_LEARNED:.0%} of new symbols correct (mean over seeds) at a greater "
+        "depth than both chains without residuals. Supported if both are true; partly supported if "
+        "one is, or if the gradient of one chain alone, f(x) or norm(f(x)), is unstable and stable "
+        "with the residual sum. Not supported otherwise."
     )
-    is_seed_independent = True
 
     def measure(self, size: Size, seed: int) -> Numbers:
         """Send gradients through the stacks."""
-        depths = [1, 2, 4, 8, 16] if size == "quick" else [1, 2, 4, 8, 16, 32]
-        seeds = derive_seeds(seed, 3 if size == "quick" else 15)
+        is_quick = size == "quick"
+        depths = [1, 2, 4, 8, 16] if is_quick else [1, 2, 4, 8, 16, 32]
+        seeds = derive_seeds(seed, 3 if is_quick else 9)
         numbers: Numbers = {"depths": depths, "gradient": {}, "differences": {}}
         for kind in _STACKS:
             results = [
@@ -111,54 +179,136 @@ class Residual(Experiment):
             ]
             numbers["gradient"][kind] = [median(ratio for ratio, _ in rows) for rows in results]
             numbers["differences"][kind] = [median(share for _, share in rows) for rows in results]
+        steps = 150 if is_quick else 400
+        numbers["trained_depths"] = [1, 6] if is_quick else [1, 4, 12]
+        rates = _LEARNING_RATES[1:] if is_quick else _LEARNING_RATES
+        numbers |= {"steps": steps, "rates": list(rates), "trials": {}}
+        for kind in _STACKS:
+            numbers["trials"][kind] = [
+                [_train(kind, depth, steps, rate, seeds[: 1 if is_quick else 2]) for rate in rates]
+                for depth in numbers["trained_depths"]
+            ]
         return numbers
 
     def judge(self, numbers: Numbers) -> Judgment:
         """Compare the stacks at the greatest depth."""
         ratios = {kind: numbers["gradient"][kind][-1] for kind in _STACKS}
         is_stable = {kind: 1 / _STABLE < ratios[kind] < _STABLE for kind in _STACKS}
+        shares = {kind: _shares(numbers, kind)[-1] for kind in _STACKS}
+        learned = {kind: _learned_depth(numbers, kind) for kind in _STACKS}
         listed = ", ".join(
-            f"{ratios[kind]:.2g} for {label}" for kind, (label, _) in _STACKS.items()
+            f"{ratios[kind]:.2g} for {label}" for kind, (label, *_) in _STACKS.items()
         )
         differences, depths = numbers["differences"], numbers["depths"]
         explanation = (
             f"Through {depths[-1]} layers, the ratio of the gradient at the bottom to that at the "
             f"top is {listed}. How different the positions still are (share of the squared "
             f"states): after {depths[2]} layers, {differences['plain_norm'][2]:.0%} for norm(f(x)) "
-            f"and {differences['residual_post'][2]:.0%} for norm(x + f(x)); after {depths[-1]} "
-            f"layers, {differences['plain_norm'][-1]:.0%} and "
-            f"{differences['residual_post'][-1]:.0%}, and "
-            f"{differences['residual_pre'][-1]:.0%} for x + f(norm(x))."
+            f"and {differences['residual_post'][2]:.0%} for norm(x + f(x)). With "
+            f"{numbers['trained_depths'][-1]} layers and {numbers['steps']} steps of training, the "
+            "share of correct symbols is "
+            + ", ".join(f"{shares[kind]:.0%} for {label}" for kind, (label, *_) in _STACKS.items())
+            + ". The greatest depth that learns is "
+            + ", ".join(f"{learned[kind]} for {label}" for kind, (label, *_) in _STACKS.items())
+            + "."
         )
+        decides = [
+            is_stable["residual_post"] and not is_stable["plain"] and not is_stable["plain_norm"],
+            learned["residual_post"] > max(learned["plain"], learned["plain_norm"]),
+        ]
         pairs = (("plain", "residual"), ("plain_norm", "residual_post"))
         verdict = grade(
-            is_supported=is_stable["residual_post"]
-            and not is_stable["plain"]
-            and not is_stable["plain_norm"],
-            is_partly_supported=any(
-                is_stable[residual] and not is_stable[plain] for plain, residual in pairs
-            ),
+            is_supported=all(decides),
+            is_partly_supported=any(decides)
+            or any(is_stable[residual] and not is_stable[plain] for plain, residual in pairs),
         )
-        return Judgment(verdict, explanation)
+        return Judgment(verdict, _summarize(is_stable, learned), explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """One line per stack: its gradient, and the differences between positions."""
-        left, right = figure.subplots(1, 2, width_ratios=(1.3, 1))
+        """One line per stack: its gradient, the differences between positions, its accuracy."""
+        left, middle, right = figure.subplots(1, 3, width_ratios=(1.2, 1, 1))
         left.axhspan(1 / _STABLE, _STABLE, color=GRAY, alpha=0.15, linewidth=0)
-        left.text(1, _STABLE * 1.3, "stable", color=GRAY)
-        for axes, name in ((left, "gradient"), (right, "differences")):
-            for kind, (label, color) in _STACKS.items():
-                style = "o-" if kind.startswith("residual") else "s--"
-                axes.plot(numbers["depths"], numbers[name][kind], style, color=color, label=label)
+        left.text(1, _STABLE * 1.6, "stable", color=GRAY)
+        panels = (
+            (left, "depths", numbers["gradient"]),
+            (middle, "depths", numbers["differences"]),
+            (right, "trained_depths", {kind: _shares(numbers, kind) for kind in _STACKS}),
+        )
+        for axes, x_name, lines in panels:
+            depths = numbers[x_name]
+            for index, (kind, (label, color, style)) in enumerate(_STACKS.items()):
+                # Lines at the same height are moved apart by a little; a factor on the log scale.
+                shift = index - 2
+                values = [
+                    value * 1.25**shift if axes is left else value + 0.016 * shift
+                    for value in lines[kind]
+                ]
+                axes.plot(depths, values, style, color=color, label=label, markersize=4)
             axes.set_xscale("log", base=2)
-            axes.set_xticks(numbers["depths"], [str(depth) for depth in numbers["depths"]])
+            axes.set_xticks(depths, [str(depth) for depth in depths])
+            axes.minorticks_off()
         left.set_yscale("log")
-        right.set_ylim(-0.03, 1.03)
-        percent_axis(right)
+        for axes in (middle, right):
+            axes.set_ylim(-0.05, 1.05)
+            percent_axis(axes)
         handles = left.get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
         label_axes(left, "Gradient norm", "layers", "bottom ÷ top")
-        label_axes(right, "Differences between positions", "layers", "share of squared states")
+        label_axes(middle, "Differences of positions", "layers", "share of squared states")
+        label_axes(right, "After training", "layers", "correct symbols")
+
+
+def _summarize(is_stable: Mapping[str, bool], learned: Mapping[str, int]) -> str:
+    """What was found, for a student."""
+    with_it, without = learned["residual_post"], max(learned["plain"], learned["plain_norm"])
+    if with_it > without:
+        learning = f"Stacks of {with_it} layers learn with residual connections and not without"
+    else:
+        learning = "Stacks with residual connections do not learn at a greater depth than others"
+    if not is_stable["residual_post"]:
+        gradient = "they do not keep the gradient of the lectures' stack at its size"
+    elif is_stable["plain_norm"]:
+        gradient = "the gradient keeps its size without them too, if there are norms"
+    elif is_stable["plain"]:
+        gradient = "the gradient keeps its size without them too"
+    else:
+        gradient = "only with them does the gradient keep its size"
+    link = "but" if is_stable["residual_post"] and is_stable["plain_norm"] else "and"
+    return f"{learning}, {link} {gradient}."
+
+
+def _learned_depth(numbers: Numbers, kind: str) -> int:
+    """The greatest trained depth at which a stack learns; 0 if it learns at none."""
+    depths = zip(numbers["trained_depths"], _shares(numbers, kind), strict=True)
+    return max((depth for depth, share in depths if share >= _LEARNED), default=0)
+
+
+def _shares(numbers: Numbers, kind: str) -> list[float]:
+    """The mean share of correct symbols by depth, each at the better learning rate."""
+    return [
+        max(mean(accuracies(trials)) for trials in by_rate) for by_rate in numbers["trials"][kind]
+    ]
+
+
+def _train(
+    kind: str, depth: int, steps: int, rate: float, seeds: list[int]
+) -> list[dict[str, Any]]:
+    """Train with each seed; return the share of correct symbols and the step of success."""
+    task = shift_task(8, _LENGTH, -1)
+    setup = TrainingSetup(steps, batch_size=32, learning_rate=rate)
+    trials = []
+    for seed in seeds:
+        model = _build(kind, depth, task, seed)
+        reached = run_trial(model, task, setup, seed)["reached"]
+        share = mean(accuracy_by_position(model, task, seed, _LENGTH))
+        trials.append({"accuracy": share, "reached": reached})
+    return trials
+
+
+def _build(kind: str, depth: int, task: ToyTask, seed: int) -> StackModel:
+    model = StackModel(kind, depth, task.vocabulary)
+    initialize(model, seed)
+    return model
 
 
 def measure_stack(kind: str, depth: int, seed: int) -> tuple[float, float]:
@@ -167,7 +317,7 @@ def measure_stack(kind: str, depth: int, seed: int) -> tuple[float, float]:
     The ratio is the gradient norm at the bottom divided by that at the top. The difference is the
     share of the squared states that is not common to all positions of a sentence.
     """
-    stack = EncoderStack(kind, depth)
+    stack = EncoderStack(kind, depth, _MODEL)
     initialize(stack, seed)
     stack.double()  # Sums without norms grow beyond single precision.
     generator = torch.Generator().manual_seed(seed)

@@ -27,7 +27,19 @@ class FeedForwardConvolution(Experiment):
     """The same weights as a feed-forward layer and as convolutions."""
 
     title = "The feed-forward layer is a 1 × 1 convolution"
-    lectures = ("APPLY-DL",)
+    sources = (
+        (
+            "APPLY-DL",
+            "feed-forward network",
+            "It processes one word after the other like a one-by-one convolution: with the same "
+            "weights everywhere, and without regard to the words to the left and right.",
+        ),
+        (
+            "NLU",
+            "Transformer",
+            "The feed-forward layer applies a single network independently to each input vector.",
+        ),
+    )
     durations = (1, 52)
     claim = (
         "The feed-forward layer processes every word separately with the same weights and ignores "
@@ -87,10 +99,23 @@ class FeedForwardConvolution(Experiment):
             f"rounding for {len(equal)} of {len(outputs)} activation functions. The largest "
             f"dependence of a position on another is {on_others:g}."
         )
-        if not equal or on_others > 0:
-            return Judgment("not supported", explanation)
-        is_every = len(equal) == len(outputs)
-        return Judgment("supported" if is_every else "partly supported", explanation)
+        if on_others > 0:
+            summary = "The feed-forward layer lets one word influence the result of another."
+            return Judgment("not supported", summary, explanation)
+        if not equal:
+            summary = "The feed-forward layer computes something else than such a convolution."
+            return Judgment("not supported", summary, explanation)
+        if len(equal) < len(outputs):
+            summary = (
+                "For some activation functions, but not for all, the feed-forward layer computes "
+                "the same as a convolution that sees one word at a time."
+            )
+            return Judgment("partly supported", summary, explanation)
+        summary = (
+            "The feed-forward layer computes the same as a convolution that sees one word at a "
+            "time: the neighbors of a word have no influence."
+        )
+        return Judgment("supported", summary, explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Dependence of output positions on input positions."""

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size
+from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
 from dragoman.lab.style import BLUE, GRAY, ORANGE, label_axes
 from dragoman.model.attention import SelfAttention
 from dragoman.model.cell import RecurrentLayer
@@ -28,13 +28,30 @@ _ROUNDS = 9
 _MIN_QUADRATIC = 1.5
 _MAX_LINEAR = 1.25
 """Measured exponents of n: at least this counts as quadratic, at most this as linear."""
+_SUMMARIES: dict[Verdict, str] = {
+    "supported": "Attention is cheaper on short sentences, and recurrence is cheaper on long ones.",
+    "partly supported": (
+        "The cost of attention grows faster with the length of a sentence, but not for every size "
+        "of network did we find a length from which recurrence is cheaper."
+    ),
+    "not supported": (
+        "The cost of attention did not grow with the square of the length while that of "
+        "recurrence grew in proportion to it."
+    ),
+}
 
 
 class AttentionCost(Experiment):
     """One layer of each, on longer and longer sentences."""
 
     title = "When attention costs more than recurrence"
-    lectures = ("CS182",)
+    sources = (
+        (
+            "CS182",
+            "Layer Normalization (at its end)",
+            "A Transformer costs O(n²), against O(n) of a recurrent network.",
+        ),
+    )
     durations = (2, 43)
     claim = (
         "Self-attention costs O(n²) in the sentence length n, and recurrence O(n); so attention is "
@@ -82,9 +99,8 @@ class AttentionCost(Experiment):
                 f"n^{linear:.2f}; {where}{flops_note}."
             )
         explanation = " ".join(sentences)
-        if not is_growth:
-            return Judgment("not supported", explanation)
-        return Judgment("supported" if is_crossing else "partly supported", explanation)
+        verdict = grade(is_supported=is_growth and is_crossing, is_partly_supported=is_growth)
+        return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Time over the length, for each width, with the crossing."""

@@ -14,8 +14,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
-from dragoman.lab.style import BLUE, GREEN, ORANGE, VERMILION, label_axes, percent_axis
+from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
+from dragoman.lab.style import BLUE, GRAY, GREEN, ORANGE, VERMILION, label_axes, percent_axis
 from dragoman.lab.task import ToyTask, shift_task
 from dragoman.lab.training import TrainingSetup, accuracies, build_encoder_only, run_trial
 from dragoman.lab.uncertainty import Interval, confidence_interval, derive_seeds
@@ -33,51 +33,79 @@ _MODELS = {
     "residual": ("LSTM with residuals (GNMT)", ORANGE),
 }
 _LEARNED = 0.9
+_SUMMARIES: dict[Verdict, str] = {
+    "supported": (
+        "Transformers still learned with more layers than both kinds of recurrent network."
+    ),
+    "partly supported": (
+        "Transformers still learned with more layers than a plain recurrent network, but a "
+        "recurrent network with shortcuts around its layers can be at least as deep."
+    ),
+    "not supported": "Transformers did not learn with more layers than a plain recurrent network.",
+    "inconclusive": (
+        "One of the networks did not even learn with a single layer, so the test says nothing "
+        "about depth."
+    ),
+}
 
 
 class Depth(Experiment):
     """One task, more and more layers."""
 
     title = "Which architecture can be deep"
-    lectures = ("CS182",)
-    durations = (40, 790)
+    sources = (
+        (
+            "CS182",
+            "Layer Normalization (benefits, at its end)",
+            "A Transformer can have more layers than a recurrent network, six instead of three.",
+        ),
+    )
+    durations = (35, 520)
     claim = "Transformers can be made deeper than recurrent networks."
     method = (
         "Encoder-only models of growing depth learn to output the previous symbol at each "
         "position, which one layer can do: depth is not needed, but must not prevent learning. "
         "Transformers have their norm after the sum (the lectures) or before the sublayer; stacks "
         "of LSTMs, the bottom one bidirectional, have residual connections or not. All have the "
-        "same width and number of steps; of several learning rates, the best counts. Training is "
-        "short: a model that fails might learn with more steps."
+        "same width and number of steps. Up to three learning rates are tried, until all seeds "
+        "learn; the best one counts. Training is short: a model that fails might learn with more "
+        "steps."
     )
     criterion = (
         f"A stack learns if on average over seeds more than {_LEARNED:.0%} of new examples are "
         "correct. Supported if all stacks learn with one layer, and the better Transformer learns "
         "at a greater depth than both recurrent stacks; partly supported if at a greater depth "
-        "than the plain recurrent stack only."
+        "than the plain recurrent stack only; not supported if not even that; inconclusive if a "
+        "stack does not learn with one layer."
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:
         """Train at every depth."""
         is_quick = size == "quick"
         depths = [1, 6] if is_quick else [1, 3, 6, 12]
-        rates = [4e-3, 1e-2] if is_quick else [5e-3, 1e-2, 2e-2]
+        rates = [1e-2, 4e-3] if is_quick else [1e-2, 5e-3, 2e-2]
         names = list(_MODELS)[1:] if is_quick else list(_MODELS)
         seeds = derive_seeds(seed, 1 if is_quick else 3)
         task = shift_task(8, 10, -1)
-        numbers: Numbers = {"depths": depths, "rates": rates, "steps": 220 if is_quick else 300}
+        numbers: Numbers = {"depths": depths, "rates": rates, "steps": 220 if is_quick else 400}
 
-        def trials(name: str, depth: int, rate: float) -> list[dict[str, Any]]:
+        def train_seeds(name: str, depth: int, rate: float) -> list[dict[str, Any]]:
             setup = TrainingSetup(numbers["steps"], batch_size=32, learning_rate=rate)
             return [
                 run_trial(_build(name, task, depth, model_seed), task, setup, model_seed)
                 for model_seed in seeds
             ]
 
-        numbers["trials"] = {
-            name: [[trials(name, depth, rate) for rate in rates] for depth in depths]
-            for name in names
-        }
+        def try_rates(name: str, depth: int) -> list[list[dict[str, Any]]]:
+            """Stop at the first learning rate at which all seeds learn: others add nothing."""
+            tried = []
+            for rate in rates:
+                tried.append(train_seeds(name, depth, rate))
+                if min(accuracies(tried[-1])) > _LEARNED:
+                    break
+            return tried
+
+        numbers["trials"] = {name: [try_rates(name, depth) for depth in depths] for name in names}
         return numbers
 
     def judge(self, numbers: Numbers) -> Judgment:
@@ -106,32 +134,31 @@ class Depth(Experiment):
         transformer = max(deepest.get("post", 0), deepest["pre"])
         all_learn = min(intervals[0].mean for intervals in shares.values()) > _LEARNED
         verdict = grade(
-            is_supported=all_learn and transformer > max(deepest["plain"], deepest["residual"]),
-            is_partly_supported=all_learn and transformer > deepest["plain"],
+            is_supported=transformer > max(deepest["plain"], deepest["residual"]),
+            is_partly_supported=transformer > deepest["plain"],
         )
-        return Judgment(verdict, explanation)
+        if not all_learn:
+            verdict = "inconclusive"
+        return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """Accuracy over depth."""
-        axes = figure.subplots()
-        for number, name in enumerate(numbers["trials"]):
+        """Accuracy over depth; a panel for each stack, because many points coincide."""
+        panels = figure.subplots(1, len(numbers["trials"]), sharey=True)
+        x = range(len(numbers["depths"]))
+        for axes, name in zip(panels, numbers["trials"], strict=True):
             label, color = _MODELS[name]
-            intervals = _best_accuracies(numbers, name)
-            errors = [
-                [share.mean - share.low for share in intervals],
-                [share.high - share.mean for share in intervals],
-            ]
-            # Shifted sideways, because equal points would hide each other.
-            x = [depth * (1 + 0.03 * number) for depth in numbers["depths"]]
-            y = [share.mean for share in intervals]
-            style = "o-" if name in ("post", "pre") else "s--"
-            axes.errorbar(x, y, yerr=errors, fmt=style, color=color, label=label, capsize=3)
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(numbers["depths"], [str(depth) for depth in numbers["depths"]])
-        axes.set_ylim(-0.05, 1.05)
-        percent_axis(axes)
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
-        label_axes(axes, "Accuracy by number of layers", "layers", "correct examples")
+            axes.axhline(_LEARNED, color=GRAY, linestyle=":", linewidth=0.9)
+            for index, by_rate in enumerate(numbers["trials"][name]):
+                best = max((accuracies(trials) for trials in by_rate), key=sum)
+                axes.plot([index] * len(best), best, "o", color=color, alpha=0.35, markersize=5)
+            means = [share.mean for share in _best_accuracies(numbers, name)]
+            axes.plot(x, means, "D-", color=color, markersize=4)
+            axes.set_xticks(list(x), [str(depth) for depth in numbers["depths"]])
+            axes.set_ylim(-0.05, 1.05)
+            label_axes(axes, label.replace(", ", ",\n").replace(" with ", " with\n"), "layers")
+        panels[0].text(-0.1, _LEARNED - 0.02, "learned", color=GRAY, fontsize=8, va="top")
+        percent_axis(panels[0])
+        panels[0].set_ylabel("correct examples (dots: seeds, line: mean)")
 
 
 class RecurrentEncoder(nn.Module):

@@ -10,13 +10,24 @@ from math import hypot
 from matplotlib.figure import Figure
 
 from dragoman.lab.baselines import CONVOLUTIONAL, LABELS, RECURRENT, TRANSFORMER, Budget
-from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
+from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
 from dragoman.lab.style import BLUE, GREEN, ORANGE, label_axes
 from dragoman.lab.translation_runs import demo_text, multi30k, train_translator
 
 _COLORS = {RECURRENT: ORANGE, CONVOLUTIONAL: GREEN, TRANSFORMER: BLUE}
 _QUICK = Budget(updates=60, tokens=512, vocabulary=800, dropout=0.0, beam_size=1, validations=1)
 _FULL = Budget(updates=800, tokens=2_048, vocabulary=2_000, dropout=0.2)
+_SUMMARIES: dict[Verdict, str] = {
+    "supported": (
+        "With little text an older kind of network translated better, and with more text the "
+        "Transformer gained on both."
+    ),
+    "partly supported": (
+        "With more text the Transformer gained on an older kind of network, but not everything "
+        "the lecture says was found."
+    ),
+    "not supported": "With more text the Transformer did not gain on the older kinds of network.",
+}
 _SIZES = {"quick": (300, 3_000), "full": (1_000, 4_000, 16_000)}
 
 
@@ -24,7 +35,14 @@ class DataSize(Experiment):
     """Three models, texts of growing size."""
 
     title = "Less inductive bias needs more data"
-    lectures = ("APPLY-DL",)
+    sources = (
+        (
+            "APPLY-DL",
+            "questions",
+            "Convolutional and recurrent networks have more inductive bias and are good for small "
+            "data sets; attention has little, which suits large amounts of data.",
+        ),
+    )
     durations = (73, 2153)
     claim = (
         "Recurrent and convolutional networks are built for sequences and do well on small texts; "
@@ -80,7 +98,7 @@ class DataSize(Experiment):
             f"{' and '.join(sentences)}."
         )
         verdict = grade(is_supported=all(grows) and min(leads) < 0, is_partly_supported=any(grows))
-        return Judgment(verdict, explanation)
+        return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """BLEU over the size of the text."""

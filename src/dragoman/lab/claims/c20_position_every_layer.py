@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size
+from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
 from dragoman.lab.order_tasks import TASKS, compare_on_order_tasks, describe_control
 from dragoman.lab.style import BLUE, ORANGE, label_axes, plot_seeds
 from dragoman.lab.training import accuracies, steps_until_learned
@@ -18,14 +18,34 @@ _DEPTHS = {"bottom": ("first layer", ORANGE), "every_layer": ("every layer", BLU
 _MAX_SLOWDOWN = 0.1
 """A larger relative increase in steps is harmful."""
 _MAX_LOSS = 0.05
+_SUMMARIES: dict[Verdict, str] = {
+    "supported": (
+        "Adding positions at every layer did no harm, and in at least one task the networks "
+        "learned faster with it."
+    ),
+    "partly supported": (
+        "Adding positions at every layer did no clear harm, but it was not shown that it both "
+        "never harms and sometimes helps."
+    ),
+    "not supported": (
+        "In at least one task, adding positions at every layer made learning slower or worse."
+    ),
+}
 
 
 class PositionEveryLayer(Experiment):
     """Two tasks of word order, with positions at the first layer and at every layer."""
 
     title = "Positions at every layer"
-    lectures = ("APPLY-DL",)
-    durations = (44, 166)
+    sources = (
+        (
+            "APPLY-DL",
+            "questions",
+            "The positional encoding can be put at every layer: it does not hurt, and some models "
+            "benefit from it.",
+        ),
+    )
+    durations = (28, 300)
     claim = "Positions that are added at every layer do not hurt, and sometimes help."
     method = (
         "Models of two layers learn two tasks that depend only on word order. Sinusoids are added "
@@ -47,7 +67,7 @@ class PositionEveryLayer(Experiment):
         is_quick = size == "quick"
         steps = {"shifting": 280, "reversing": 180} if is_quick else dict.fromkeys(TASKS, 400)
         models = {depth: {"position_depth": depth} for depth in _DEPTHS}
-        return compare_on_order_tasks(models, steps, derive_seeds(seed, 3 if is_quick else 8))
+        return compare_on_order_tasks(models, steps, derive_seeds(seed, 2 if is_quick else 8))
 
     def judge(self, numbers: Numbers) -> Judgment:
         """Compare the two settings, paired by seed."""
@@ -67,9 +87,10 @@ class PositionEveryLayer(Experiment):
                 f"({change.mean:+.0%}, from {change.low:+.0%} to {change.high:+.0%})"
             )
         explanation = f"{'; '.join(sentences)}. {describe_control(numbers)}."
-        if all(is_harmless) and any(helps):
-            return Judgment("supported", explanation)
-        return Judgment("not supported" if any(hurts) else "partly supported", explanation)
+        verdict = grade(
+            is_supported=all(is_harmless) and any(helps), is_partly_supported=not any(hurts)
+        )
+        return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Steps of every seed; a line connects the same seed."""

@@ -10,7 +10,7 @@ import random
 import torch
 from matplotlib.figure import Figure
 
-from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size
+from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
 from dragoman.lab.style import COLORS, GRAY, label_axes
 from dragoman.lab.task import FIRST, copy_task
 from dragoman.lab.training import build
@@ -24,13 +24,33 @@ _SYMBOLS = 40
 _ROUNDING = 1e-9
 """In 64 bits, another order of summation changes the 16th digit, never the 10th."""
 _MIN_DISTANCE = 1e-3
+_SUMMARIES: dict[Verdict, str] = {
+    "supported": (
+        "With every kind of position, the same word at two places of a sentence gets two "
+        "representations; without positions, it gets one."
+    ),
+    "partly supported": (
+        "Some kinds of position give the same word at two places two representations, but not all."
+    ),
+    "not supported": (
+        "It does not depend on positions whether the same word at two places gets two "
+        "representations."
+    ),
+}
 
 
 class Positions(Experiment):
     """One word twice in a sentence, compared in every layer."""
 
     title = "One word, two positions, two representations"
-    lectures = ("NLU",)
+    sources = (
+        (
+            "NLU",
+            "Transformer, Position Encodings",
+            "With position encodings, the word “the” at position 2 and the word “the” at position "
+            "7 are slightly different.",
+        ),
+    )
     durations = (1, 28)
     claim = (
         "With positions, the same word at two positions of a sentence is represented by two "
@@ -83,10 +103,12 @@ class Positions(Experiment):
             f"{above[weakest]:.1%} ({weakest}). {len(separating)} of {len(above)} kinds of "
             "position separate them."
         )
-        if without_positions >= _ROUNDING or not separating:
-            return Judgment("not supported", explanation)
-        is_every = len(separating) == len(above)
-        return Judgment("supported" if is_every else "partly supported", explanation)
+        is_same_without = without_positions < _ROUNDING
+        verdict = grade(
+            is_supported=is_same_without and len(separating) == len(above),
+            is_partly_supported=is_same_without and bool(separating),
+        )
+        return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Distances by layer: of positions, and with sinusoids of words and contexts."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
-from dragoman.lab.style import COLORS, label_axes, plot_seeds
+from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
+from dragoman.lab.style import COLORS, GRAY, label_axes, percent_axis, plot_seeds
 from dragoman.lab.task import pair_rule_task
 from dragoman.lab.training import (
     TrainingSetup,
@@ -34,8 +34,21 @@ class Similarities(Experiment):
     """One layer, one task, every similarity."""
 
     title = "The similarity functions compared"
-    lectures = ("NLP10",)
-    durations = (41, 158)
+    sources = (
+        (
+            "NLP10",
+            "attention",
+            "The similarity of a query and a key can be a dot product, a cosine, a multi-layer "
+            "perceptron or a concatenation.",
+        ),
+        (
+            "APPLY-DL",
+            "self-attention",
+            "The similarity is called a cosine, and computed as a dot product divided by the "
+            "square root of its size.",
+        ),
+    )
+    durations = (25, 320)
     claim = (
         "The similarity of a query and a key can be computed in different ways: by dot product, "
         "scaled or not, by cosine, by a small network over both. The lecture lists them; that each "
@@ -69,10 +82,11 @@ class Similarities(Experiment):
 
     def judge(self, numbers: Numbers) -> Judgment:
         """Count the similarities that work."""
-        sentences, working = [], 0
+        sentences, failing = [], []
         for name, trials in numbers["trials"].items():
             share = confidence_interval(accuracies(trials))
-            working += name not in _NOT_JUDGED and share.mean > _LEARNED
+            if name not in _NOT_JUDGED and share.mean <= _LEARNED:
+                failing.append(name)
             steps = confidence_interval(steps_until_learned(trials, numbers["steps"])).mean
             is_never = all(trial["reached"] is None for trial in trials)
             when = "never learned" if is_never else f"{steps:.0f} steps"
@@ -87,24 +101,39 @@ class Similarities(Experiment):
             f"{numbers['steps']}): {', '.join(sentences)}."
         )
         judged = numbers["trials"].keys() - _NOT_JUDGED.keys()
-        verdict = grade(is_supported=working == len(judged), is_partly_supported=working > 1)
-        return Judgment(verdict, explanation)
+        working = len(judged) - len(failing)
+        verdict = grade(is_supported=not failing, is_partly_supported=working > 1)
+        summaries: dict[Verdict, str] = {
+            "supported": "Attention learned the task with every way to compare a query with a key.",
+            "partly supported": (
+                "Attention learned the task with several ways to compare a query with a key, but "
+                f"not with all: {' and '.join(failing).replace('_', ' ')} failed."
+            ),
+            "not supported": (
+                "Attention learned the task with at most one way to compare a query with a key."
+            ),
+        }
+        return Judgment(verdict, summaries[verdict], explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """Loss curves, and the time per step."""
-        left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
+        """Loss curves, the accuracy that decides, and the time per step."""
+        left, middle, right = figure.subplots(1, 3, width_ratios=(1.3, 1, 1))
         x = curve_steps(numbers["steps"])
-        for index, (name, trials) in enumerate(numbers["trials"].items()):
+        for index, trials in enumerate(numbers["trials"].values()):
             color = COLORS[index % len(COLORS)]
-            for number, trial in enumerate(trials):
-                label = "" if number else name.replace("_", " ")
-                left.plot(x, trial["curve"], color=color, label=label, alpha=0.8)
+            for trial in trials:
+                left.plot(x, trial["curve"], color=color, alpha=0.8)
             milliseconds = [1000 * trial["seconds"] / numbers["steps"] for trial in trials]
+            plot_seeds(middle, index, accuracies(trials), color)
             plot_seeds(right, index, milliseconds, color)
         left.set_ylim(bottom=0)
-        left.legend(frameon=False)
         label_axes(left, "Training loss", "steps", "nats per symbol")
-        labels = [name.replace("_", "\n").replace(" × ", "\n× ") for name in numbers["trials"]]
-        right.set_xticks(range(len(labels)), labels, fontsize=7)
+        middle.axhline(_LEARNED, color=GRAY, linestyle=":", linewidth=0.9)
+        middle.set_ylim(-0.05, 1.05)
+        percent_axis(middle)
+        label_axes(middle, "Accuracy", "", "correct examples")
         right.set_ylim(0, 1.15 * right.get_ylim()[1])
         label_axes(right, "Time per step", "", "milliseconds, one core")
+        labels = [name.replace("_", " ") for name in numbers["trials"]]
+        for axes in (middle, right):
+            axes.set_xticks(range(len(labels)), labels, fontsize=8, rotation=90)

@@ -36,8 +36,15 @@ class AttentionKinds(Experiment):
     """A near and a far task, learned with each kind of attention."""
 
     title = "Soft, hard and local attention"
-    lectures = ("NLP10",)
-    durations = (12, 111)
+    sources = (
+        (
+            "NLP10",
+            "attention",
+            "Soft attention gives every key a weight, hard attention takes only the key with the "
+            "largest weight, and local attention takes the keys in a window.",
+        ),
+    )
+    durations = (12, 230)
     claim = (
         "Attention can weight all keys, only the best one, or the keys in a window. The lecture "
         "lists them; that each works, the last within its window, is our reading."
@@ -100,7 +107,7 @@ class AttentionKinds(Experiment):
         verdict = grade(
             is_supported=soft and hard and local, is_partly_supported=soft and (hard or local)
         )
-        return Judgment(verdict, explanation)
+        return Judgment(verdict, _summary(soft=soft, hard=hard, local=local), explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Accuracy of each kind, and its weights."""
@@ -125,6 +132,28 @@ class AttentionKinds(Experiment):
                 axes.set_title(f"{name}, {distance}", loc="left", fontsize=8)
         figure.axes[-2].set_xlabel("keys")
         figure.axes[-3].set_ylabel("queries")
+
+
+def _summary(*, soft: bool, hard: bool, local: bool) -> str:
+    """What was found; each argument says whether that kind behaved as stated."""
+    if not soft:
+        return "Attention to all words did not learn both tasks."
+    if hard and local:
+        return (
+            "Attention to all words or to the best word alone learned both tasks, and attention in "
+            "a window learned exactly what lies in its window."
+        )
+    if hard:
+        return (
+            "Attention to all words or to the best word alone learned both tasks, but attention in "
+            "a window did not do exactly what its window allows."
+        )
+    if local:
+        return (
+            "Attention to all words learned both tasks and attention in a window learned what lies "
+            "in it, but attention to the best word alone did not learn both reliably."
+        )
+    return "Only attention to all words did what is stated of it."
 
 
 @torch.no_grad()
