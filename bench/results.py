@@ -7,12 +7,13 @@ place, it is `recipes`. A run is scored once: on every test set of its protocol 
 on the first one also through CTranslate2 in float32 and int8. The scores go to
 docs/results/figures.json with the learning curve of the run, and stay there when the run is gone;
 `--new` scores again. Then the tables between the marks in docs/results.md are written from that
-file, and the curves are drawn. The text is figure through DRAGOMAN_DATA, or beside the repository.
+file, and the curves are drawn. The text is found through DRAGOMAN_DATA, or beside the repository.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import re
@@ -69,6 +70,11 @@ class Row:
     def recipe(self) -> str:
         """The file in `recipes`."""
         return self.folder.partition("/")[0]
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether the training text contains output of models."""
+        return "distilled" in self.recipe
 
     @property
     def name(self) -> str:
@@ -218,15 +224,15 @@ def main_bleu(row: Row, scores: dict[str, Any]) -> dict[str, Any]:
     return scores[names[-1] if row.tokenized else names[0]]
 
 
-def table(figures: dict[str, Any]) -> str:
-    """The table of scores."""
+def table(figures: dict[str, Any], *, is_synthetic: bool) -> str:
+    """The table of scores of plain training, or of training with synthetic text."""
     lines = [
         "| recipe | seed | test | BLEU (95 %) | chrF | parameters | FLOPs | core-minutes |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in ROWS:
         figure = figures.get(row.folder)
-        if figure is None:
+        if figure is None or row.is_synthetic != is_synthetic:
             continue
         for number, (test, scores) in enumerate(figure["tests"].items()):
             bleu = main_bleu(row, scores)
@@ -243,6 +249,19 @@ def table(figures: dict[str, Any]) -> str:
                 f"**{bleu['value']:.2f}** ({low:.1f}–{high:.1f}) | "
                 f"{scores['chrF2']['value']:.2f} | {cost} |"
             )
+    return "\n".join(lines)
+
+
+def reference_lengths() -> str:
+    """The number of reference tokens of each test set, in the tokenized protocol."""
+    lines = ["| test | German | French |", "|---|---|---|"]
+    for test in TESTS:
+        counts = []
+        for target in ("de", "fr"):
+            row = Row("", target, tokenized=True)
+            _, reference = texts(row, Path(), test)
+            counts.append(len(gzip.decompress(reference.read_bytes()).split()))
+        lines.append(f"| {_label(test)} | {counts[0]:,} | {counts[1]:,} |")
     return "\n".join(lines)
 
 
@@ -393,7 +412,9 @@ def main() -> None:
     draw(figures, FIGURES.parent / "curves.png")
     page = PAGE.read_text(encoding="utf-8")
     for name, text in (
-        ("figures", table(figures)),
+        ("plain", table(figures, is_synthetic=False)),
+        ("synthetic", table(figures, is_synthetic=True)),
+        ("lengths", reference_lengths()),
         ("seeds", seeds(figures)),
         ("minutes", minutes_table(figures)),
         ("exported", exported(figures)),

@@ -1,0 +1,220 @@
+"""Change one setting of a small Transformer at a time, and write docs/ablations.md.
+
+    python bench/ablations.py run [--seeds 1 2 3] [--only "one head"]
+    python bench/ablations.py write
+
+`run` trains and scores every row that docs/ablations/figures.json does not have yet, and saves each
+seed at once, so it can be stopped and continued. The text is Multi30k, English to German, tokenized
+as in papers (found through DRAGOMAN_DATA); runs are kept in `lab-runs` or DRAGOMAN_LAB. `write`
+writes the table between the marks of docs/ablations.md and draws the figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+
+from matplotlib.figure import Figure
+
+from dragoman.evaluation.metrics import TOKENIZED_BLEU, measure
+from dragoman.inference.translator import Translator
+from dragoman.lab.baselines import CONVOLUTIONAL, RECURRENT, TRANSFORMER, Budget
+from dragoman.lab.translation_runs import ParallelText, multi30k, train_run
+from dragoman.lab.uncertainty import confidence_interval, difference_interval
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "ablations.md"
+FIGURES = ROOT / "docs" / "ablations" / "figures.json"
+PICTURE = ROOT / "docs" / "ablations" / "ablations.svg"
+BEGIN, END = "<!-- table -->\n", "<!-- end -->\n"
+BUDGET = Budget(updates=1_000, tokens=2_048, vocabulary=4_000, dropout=0.1)
+BASE = "base"
+SCORES = {"bleu": "BLEU", "chrf": "chrF"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One change: settings of the training, of the search, or how many models are averaged."""
+
+    name: str
+    group: str
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the recipe that differ from the base."""
+    model: str = TRANSFORMER
+    beam_size: int = 5
+    length_penalty: float | None = None
+    """None: the best of the validation text."""
+    ensemble: int = 1
+    """How many base models of consecutive seeds translate together."""
+
+
+ROWS = (
+    Row(BASE, ""),
+    Row("label smoothing 0", "loss", {"training.label_smoothing": "0"}),
+    Row("label smoothing 0.2", "loss", {"training.label_smoothing": "0.2"}),
+    Row("inverse square root", "schedule", {"training.schedule": "inverse_sqrt"}),
+    Row("warm-up 1 %", "schedule", {"training.warmup_steps": "10"}),
+    Row("warm-up 30 %", "schedule", {"training.warmup_steps": "300"}),
+    Row("Muon", "optimizer", {"training.optimizer": "muon", "training.learning_rate": "0.004"}),
+    Row("one head", "heads", {"model.heads": "1"}),
+    Row("two heads", "heads", {"model.heads": "2"}),
+    Row("eight heads", "heads", {"model.heads": "8"}),
+    Row("output matrix tied", "tying", {"model.tied_embeddings": "output"}),
+    Row("nothing tied", "tying", {"model.tied_embeddings": "none"}),
+    Row("no averaging", "averaging", {"training.ema_decay": "0"}),
+    Row("post-norm", "norm", {"model.norm": "post"}),
+    Row("learned positions", "positions", {"model.position": "learned"}),
+    Row("rotary positions", "positions", {"model.position": "rotary"}),
+    Row("LSTM with attention", "architecture", model=RECURRENT),
+    Row("CNN with attention", "architecture", model=CONVOLUTIONAL),
+    Row("beam size 1", "search", beam_size=1),
+    Row("beam size 10", "search", beam_size=10),
+    Row("length penalty 0", "search", length_penalty=0.0),
+    Row("length penalty 2", "search", length_penalty=2.0),
+    Row("ensemble of two", "ensemble", ensemble=2),
+    Row("ensemble of three", "ensemble", ensemble=3),
+)
+
+
+def settings_of(row: Row) -> tuple[str, ...]:
+    """Return the recipe settings of a row: those of the base, with the changes."""
+    base = dict(setting.split("=", 1) for setting in BUDGET.settings(row.model))
+    return tuple(f"{name}={value}" for name, value in (base | dict(row.changes)).items())
+
+
+def score(text: ParallelText, row: Row, seed: int, seeds: Sequence[int]) -> dict[str, float]:
+    """Train what is not trained yet, translate the test text, and score it."""
+    first = seeds.index(seed)
+    members = [seeds[(first + offset) % len(seeds)] for offset in range(row.ensemble)]
+    trained = [train_run(text, settings_of(row), member) for member in members]
+    result = trained[0].result
+    penalty = result.length_penalty if row.length_penalty is None else row.length_penalty
+    sources, references = zip(*text.test, strict=True)
+    with Translator.load([one.folder for one in trained]) as translator:
+        translations = translator.translate(
+            list(sources), beam_size=row.beam_size, length_penalty=penalty
+        )
+    scores = {
+        one.name: one.value
+        for one in measure(
+            [translation.text for translation in translations],
+            [references],
+            tokenized=True,
+            resamples=0,
+        )
+    }
+    return {
+        "bleu": scores[TOKENIZED_BLEU],
+        "chrf": scores["chrF2"],
+        "length_penalty": penalty,
+        "parameters": result.parameters,
+        "flops": row.ensemble * result.flops,
+        "minutes": sum(one.result.minutes for one in trained),
+    }
+
+
+def read_figures() -> dict[str, dict[str, dict[str, float]]]:
+    """Return row name → seed → scores."""
+    if not FIGURES.exists():
+        return {}
+    figures: dict[str, dict[str, dict[str, float]]] = json.loads(FIGURES.read_text("utf-8"))
+    return figures
+
+
+def run(seeds: Sequence[int], only: str) -> None:
+    """Score every row and seed that is missing."""
+    text = multi30k()
+    for seed in seeds:
+        for row in ROWS:
+            figures = read_figures()
+            if (only and row.name != only) or str(seed) in figures.get(row.name, {}):
+                continue
+            figures.setdefault(row.name, {})[str(seed)] = score(text, row, seed, seeds)
+            FIGURES.parent.mkdir(parents=True, exist_ok=True)
+            FIGURES.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+            print(row.name, seed, figures[row.name][str(seed)], flush=True)
+
+
+def values(scored: Mapping[str, Mapping[str, float]], name: str) -> list[float]:
+    """Return one number for each seed, in the order of the seeds."""
+    return [scored[seed][name] for seed in sorted(scored, key=int)]
+
+
+def table(figures: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """Return the Markdown table: means over seeds, and the difference from the base."""
+    lines = [
+        "| change | what | seeds | BLEU | difference (95 %) | chrF | difference | parameters "
+        "| FLOPs | minutes |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in ROWS:
+        if row.name not in figures:
+            continue
+        scored = figures[row.name]
+        shared = [seed for seed in scored if seed in figures[BASE]]
+        cells = [row.name, row.group, str(len(scored))]
+        for metric in SCORES:
+            own = values(scored, metric)
+            base = [figures[BASE][seed][metric] for seed in sorted(shared, key=int)]
+            cells.append(f"{mean(own):.1f}")
+            if row.name == BASE or len(shared) < 2:
+                cells.append("")
+                continue
+            change = difference_interval(base, own)
+            interval = f" ({change.low:+.1f} to {change.high:+.1f})" if metric == "bleu" else ""
+            cells.append(f"{change.mean:+.1f}{interval}")
+        cells.append(f"{mean(values(scored, 'parameters')) / 1e6:.2f} M")
+        cells.append(f"{mean(values(scored, 'flops')):.1e}")
+        cells.append(f"{mean(values(scored, 'minutes')):.0f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def draw(figures: Mapping[str, Mapping[str, Mapping[str, float]]], path: Path) -> None:
+    """Draw the BLEU of every row: each seed, the mean and its interval."""
+    rows = [row for row in ROWS if row.name in figures]
+    figure = Figure(figsize=(7, 0.26 * len(rows) + 1), layout="constrained")
+    axes = figure.subplots()
+    base = mean(values(figures[BASE], "bleu"))
+    axes.axvline(base, color="#8a8f98", linewidth=1, linestyle=":")
+    for index, row in enumerate(rows):
+        scores = values(figures[row.name], "bleu")
+        interval = confidence_interval(scores)
+        axes.plot(scores, [index] * len(scores), "o", color="#0072b2", alpha=0.4, markersize=4)
+        axes.plot([interval.low, interval.high], [index, index], color="#0072b2", linewidth=1)
+        axes.plot([interval.mean], [index], "D", color="#0072b2", markersize=5)
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel("BLEU on test 2016 (dots: seeds; diamond: mean with 95 % interval)")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def write() -> None:
+    """Write the table and the picture."""
+    figures = read_figures()
+    page = PAGE.read_text("utf-8")
+    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    PAGE.write_text(page[:begin] + table(figures) + page[end:], "utf-8")
+    draw(figures, PICTURE)
+
+
+def main() -> None:
+    """Run or write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("run", "write"))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    if arguments.what == "run":
+        run(arguments.seeds, arguments.only)
+    else:
+        write()
+
+
+if __name__ == "__main__":
+    main()
