@@ -34,6 +34,7 @@ from dragoman.recipe.files import dump_recipe, load_recipe
 from dragoman.recipe.parts import Choice
 from dragoman.recipe.schema import Recipe
 from dragoman.storage.files import atomic_write, link_or_copy, sha256, verify_hashes, write_text
+from dragoman.storage.mirror import fetch, local_path, path_text
 from dragoman.tokenizer.folder import load_tokenizer
 
 if TYPE_CHECKING:
@@ -126,8 +127,10 @@ class Artifact:
 def resolve_model(folder: Path) -> Path:
     """Return the model folder that a path means: of a model with versions, the current version.
 
-    A function that reads several files calls this once, because `current` may change meanwhile.
+    A remote folder is fetched, and its local copy is returned. A function that reads several files
+    calls this once, because `current` may change meanwhile.
     """
+    folder = fetch(local_path(folder))
     link = folder / CURRENT
     if not link.is_symlink():
         return folder
@@ -178,7 +181,8 @@ def read_artifact(folder: Path, trust_parts: bool = False) -> Artifact:
     folder = resolve_model(folder)
     if not folder.is_dir():
         raise ArtifactError(
-            f"there is no folder {str(folder)!r}; expected a folder that `dragoman train` wrote"
+            f"there is no folder {path_text(folder)!r}; expected a folder that `dragoman train` "
+            "wrote"
         )
     try:
         content = json.loads((folder / _FORMAT).read_text(encoding="utf-8"))

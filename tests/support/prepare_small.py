@@ -3,8 +3,8 @@
 python prepare_small.py RECIPE WORKERS [CLUSTER]
 """
 
+import json
 import sys
-from pathlib import Path
 
 from dragoman.corpus import pipeline
 from dragoman.workflow import preparation
@@ -14,8 +14,8 @@ pipeline.CHUNK_ROWS, pipeline.BUCKET_ROWS = (300, 300), 500
 if __name__ == "__main__":
     cluster = sys.argv[3] if len(sys.argv) > 3 else ""
     preparation.prepare(
-        Path(sys.argv[1]),
+        sys.argv[1],
         workers=int(sys.argv[2]),
         cluster=cluster,
-        on_progress=lambda progress: print(*progress, flush=True),
+        on_progress=lambda progress: print(json.dumps(["progress", *progress]), flush=True),
     )

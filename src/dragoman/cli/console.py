@@ -47,8 +47,9 @@ EXTRA_PACKAGES = {
     "prepare": _PREPARE,
     "cluster": _PREPARE | {"ray"},
     "serve": _SERVE,
+    "cloud": {"obstore"},
     "otel": {"opentelemetry_exporter_otlp_proto_http", "opentelemetry_sdk"},
-    "all": _TRAIN | _INFER | _PREPARE | _SERVE | {"tensorboard"},
+    "all": _TRAIN | _INFER | _PREPARE | _SERVE | {"tensorboard", "obstore"},
 }
 
 

@@ -46,9 +46,12 @@ def export(
             force=force,
             trust_parts=trust_parts,
         )
-    typer.echo(f"Wrote {result.folder}")
+    from dragoman.storage.mirror import path_text
+
+    folder = path_text(result.folder)
+    typer.echo(f"Wrote {folder}")
     if to == "ctranslate2":
-        typer.echo(f"Type: dragoman translate {shlex.quote(str(result.folder))} < in.txt")
+        typer.echo(f"Type: dragoman translate {shlex.quote(folder)} < in.txt")
 
 
 def import_model(

@@ -49,12 +49,12 @@ def prepare(
     """
     changes = list(settings or [])
     if glossary is not None:
-        # Paths in a recipe are relative to the recipe, and a value is YAML.
-        changes.append(f"corpus.glossary={json.dumps(os.path.relpath(glossary, recipe.parent))}")
+        changes.append(f"corpus.glossary={json.dumps(_as_named_in(recipe, glossary))}")
     with needs("preparing a corpus", "prepare"):
         from dragoman.workflow import preparation
     from dragoman.cli.display.preparation import PreparationDisplay
     from dragoman.recipe.files import load_recipe
+    from dragoman.storage.mirror import local_path, path_text
 
     print_warnings(load_recipe(recipe, changes))
     # Daft and Ray are imported when the first task runs.
@@ -70,7 +70,23 @@ def prepare(
             trust_parts=trust_parts,
             on_progress=display.show,
         )
-    typer.echo(_summary(result, ["dragoman", "train", str(recipe), *changes]))
+    typer.echo(_summary(result, ["dragoman", "train", path_text(local_path(recipe)), *changes]))
+
+
+def _as_named_in(recipe: Path, file: Path) -> str:
+    """Name a file as a recipe does: by its URL, or relative to the recipe."""
+    from dragoman.storage.mirror import local_path, locate, path_text
+
+    path, folder = local_path(file), local_path(recipe).parent
+    if locate(path) is not None:
+        return path_text(path)
+    return str(path.absolute()) if locate(folder) is not None else os.path.relpath(path, folder)
+
+
+def _short(path: Path) -> str:
+    from dragoman.storage.mirror import locate, path_text
+
+    return os.path.relpath(path) if locate(path) is None else path_text(path)
 
 
 def _summary(result: PreparationResult, next_command: list[str]) -> str:
@@ -87,7 +103,7 @@ def _summary(result: PreparationResult, next_command: list[str]) -> str:
         f"{train_pairs:,} pairs to train on{written}, {splits.validation:,} for validation, "
         f"{splits.test:,} for test.",
         *(f"! {message}" for message in advice(result.report)),
-        f"Report: {os.path.relpath(result.folder / REPORT_PAGE)}",
+        f"Report: {_short(result.folder / REPORT_PAGE)}",
         f"Next, type: {shlex.join(next_command)}",
     ]
     return "\n".join(lines)

@@ -16,6 +16,8 @@ from dragoman.errors import DataError, Mistake, RecipeError
 from dragoman.recipe import parts
 from dragoman.recipe.parts import Choice, choose
 from dragoman.recipe.schema import CorpusFiles, Recipe, TrainingCorpus
+from dragoman.storage import mirror
+from dragoman.storage.mirror import local_path, locate, path_text
 
 
 class Corpus(NamedTuple):
@@ -66,7 +68,7 @@ def _setting_mistakes(recipe: Recipe, base_folder: Path) -> Iterator[Mistake]:
     for side in ("source", "target"):
         if not getattr(recipe.languages, side):
             yield Mistake(f"languages.{side}", "missing; expected a language code, for example en")
-    if (base_folder / recipe.corpus.folder).resolve() == base_folder.resolve():
+    if local_path(recipe.corpus.folder, base_folder).resolve() == base_folder.resolve():
         what = "expected a folder of its own, because its content is replaced"
         yield Mistake("corpus.folder", what)
     if not recipe.corpus.train:
@@ -138,19 +140,21 @@ def _expand_synthetic(
 
 def _find(pattern: str, base_folder: Path) -> list[Path]:
     """Return the files that match a pattern; a file with exactly this name has priority."""
-    literal = base_folder / pattern
-    if literal.is_dir():
+    literal = local_path(pattern, base_folder)
+    if locate(literal) is None and literal.is_dir():
         raise DataError(
             f"{pattern!r} is a folder, expected a file, or a pattern such as {pattern}/*.tsv"
         )
-    if literal.exists():
+    if mirror.exists(literal):
         paths = [literal]
+    elif locate(literal) is not None:
+        paths = mirror.matches(literal)
     else:
         names = glob.glob(pattern, root_dir=base_folder)
         paths = sorted(base_folder / name for name in names)
     if not paths:
         raise DataError(
-            f"there is no file {pattern!r} in the folder of the recipe, {str(base_folder)!r}"
+            f"there is no file {pattern!r} in the folder of the recipe, {path_text(base_folder)!r}"
         )
     for path in paths:
         check_name(path)

@@ -26,6 +26,8 @@ from typing import BinaryIO, cast
 
 from dragoman.corpus.row import Reject
 from dragoman.errors import DataError, MissingExtraError
+from dragoman.storage import mirror
+from dragoman.storage.mirror import open_stream, path_text
 
 BLOCK_BYTES = 256 * 1024
 """The number of bytes that are read at once."""
@@ -64,6 +66,10 @@ def check_files(paths: Sequence[Path], count: int) -> None:
         raise DataError(f"this format needs {files} for a corpus, found {names}")
     for path in paths:
         check_name(path)
+        if mirror.locate(path) is not None:
+            if not mirror.exists(path):
+                raise DataError(f"there is no file {path_text(path)}")
+            continue
         if not path.exists():
             raise DataError(
                 f"there is no file {path}.\n"
@@ -87,7 +93,7 @@ def read_blocks(path: Path) -> Iterator[bytes]:
     """Yield the decompressed bytes of a file, `BLOCK_BYTES` at a time; only the last is shorter."""
     check_files([path], 1)
     try:
-        with _open(path) as stream:
+        with open_stream(path) as file, _decompress(file, path.suffix.lower()) as stream:
             while block := stream.read(BLOCK_BYTES):
                 yield block
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -119,26 +125,25 @@ def read_lines(
         raise DamagedError(f"{error}\nUp to the damage, {last}.") from error
 
 
-def _open(path: Path) -> BinaryIO:
-    extension = path.suffix.lower()
+def _decompress(file: BinaryIO, extension: str) -> BinaryIO:
     if extension == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
+        return cast(BinaryIO, gzip.open(file, "rb"))
     if extension == ".bz2":
-        return cast(BinaryIO, bz2.open(path, "rb"))
+        return cast(BinaryIO, bz2.open(file, "rb"))
     if extension == ".xz":
-        return cast(BinaryIO, lzma.open(path, "rb"))
+        return cast(BinaryIO, lzma.open(file, "rb"))
     if extension == ".zst":
-        return _open_zstandard(path)
-    return path.open("rb")
+        return _decompress_zstandard(file)
+    return file
 
 
-def _open_zstandard(path: Path) -> BinaryIO:
+def _decompress_zstandard(file: BinaryIO) -> BinaryIO:
     # Arrow and not the package zstandard, which reads a truncated file without an error.
     try:
         import pyarrow  # noqa: PLC0415  (plain text must be readable without it)
     except ImportError:
         raise MissingExtraError("reading .zst files", "pyarrow", "prepare") from None
-    return cast(BinaryIO, pyarrow.CompressedInputStream(pyarrow.OSFile(str(path)), "zstd"))
+    return cast(BinaryIO, pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd"))
 
 
 def _damage(path: Path, error: BaseException) -> str:

@@ -13,6 +13,7 @@ from unicodedata import normalize
 
 from dragoman.corpus.filter import Filter, Pair
 from dragoman.storage.files import atomic_write
+from dragoman.storage.mirror import fetch
 
 IN_A_TEST_SET = "in a test set"
 """The reason why such a pair is dropped."""
@@ -55,7 +56,7 @@ class Leakage(Filter):
     @classmethod
     def load(cls, path: Path, source: str, target: str) -> Leakage:
         """Read the hashes that `save` wrote."""
-        data = path.read_bytes()
+        data = fetch(path).read_bytes()
         count = int.from_bytes(data[:8], "little")
         hashes = [data[start : start + _HASH_BYTES] for start in range(8, len(data), _HASH_BYTES)]
         return cls(source, target, frozenset(hashes[:count]), frozenset(hashes[count:]))

@@ -49,7 +49,9 @@ from dragoman.corpus.task import PreparationTask
 from dragoman.data.manifest import Manifest, ManifestHeader
 from dragoman.errors import DataError, Mistake, RecipeError
 from dragoman.recipe.schema import Recipe
+from dragoman.storage import mirror
 from dragoman.storage.files import sha256
+from dragoman.storage.mirror import fetch, local_path
 from dragoman.text.glossary import Glossary
 
 CHUNK_ROWS = (20_000, 1_000_000)
@@ -66,6 +68,8 @@ class PreparationProgress(NamedTuple):
     done: int
     total: int
     unit: str = "tasks"
+    host: str = ""
+    """The machine on which the last task ran; empty if no task ran yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ class Pipeline:
         """Read the glossary before the work begins, so that mistakes in it are reported first."""
         if self.recipe.corpus.glossary:
             try:
-                Glossary.load(self.base_folder / self.recipe.corpus.glossary)
+                Glossary.load(fetch(local_path(self.recipe.corpus.glossary, self.base_folder)))
             except DataError as error:
                 raise RecipeError([Mistake("corpus.glossary", str(error))]) from None
 
@@ -121,7 +125,7 @@ class Pipeline:
             translate_corpora(
                 [corpus for corpus in corpora if corpus.synthetic],
                 self.work,
-                self.base_folder / self.recipe.corpus.synthetic_folder,
+                local_path(self.recipe.corpus.synthetic_folder, self.base_folder),
                 hashes,
                 self._run,
             )
@@ -132,7 +136,7 @@ class Pipeline:
     def _read_parallel(self, corpora: Sequence[Corpus], hashes: FileHashes) -> Iterator[Path]:
         """Read parallel text; return the folders of its chunks."""
         languages = self.recipe.languages
-        size = sum(path.stat().st_size for corpus in corpora for path in corpus.files)
+        size = sum(mirror.size(path) for corpus in corpora for path in corpus.files)
         # The rows of a chunk grow with the square root of the size, so the number of chunks does
         # too. The root is rounded to a power of two: a little more text changes no chunk size.
         root = 1 << (round(size**0.5) - 1).bit_length()
@@ -161,7 +165,7 @@ class Pipeline:
         if not folders:
             return None
         path = self.work / f"leakage-{stage_key([folder.name for folder in folders])}"
-        if not path.exists():
+        if not mirror.exists(path):
             Leakage.save(path, (pair for folder in folders for pair in read_pairs(folder)))
         return path
 
@@ -200,7 +204,7 @@ class Pipeline:
     def _deduplicate(self, clean: CleanResult, synthetic: tuple[int, ...]) -> DeduplicationResult:
         mode = self.recipe.corpus.duplicates
         chunks = clean.all_chunks
-        buckets = table.shape(chunks[0])[0]
+        buckets = table.batch_count(chunks[0])
         key = stage_key([sorted({path.parent.name for path in chunks}), mode == "keep"])
         exact = [
             ExactTask(
@@ -314,7 +318,8 @@ class Pipeline:
             term_share=settings.glossary_augmentation,
             seed=self.recipe.seed,
         )
-        glossary = self.base_folder / settings.glossary if settings.glossary else None
+        named = settings.glossary
+        glossary = local_path(named, self.base_folder) if named else None
         names = [tokenizer.source.name, tokenizer.target.name]
         terms = sha256(glossary) if glossary else ""
         key = stage_key([split.key, names, max_tokens, asdict(augmentation), terms, tagged])
@@ -358,11 +363,12 @@ class Pipeline:
             return
         # Corpora with the same content have the same result: read them once.
         by_result = {task.result: task for task in tasks}
-        waiting = [task for task in by_result.values() if not task.is_done()]
+        finished = mirror.existing(list(by_result))
+        waiting = [task for result, task in by_result.items() if result not in finished]
         total = sum(task.amount for task in by_result.values())
         done = total - sum(task.amount for task in waiting)
         unit = tasks[0].unit
         self.on_progress(PreparationProgress(stage, done, total, unit))
-        for task in runner.run(waiting, self.workers):
+        for task, host in runner.run(waiting, self.workers):
             done += task.amount
-            self.on_progress(PreparationProgress(stage, done, total, unit))
+            self.on_progress(PreparationProgress(stage, done, total, unit, host))

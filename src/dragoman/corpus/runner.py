@@ -2,8 +2,10 @@
 
 The program and the output bytes are the same in both cases. A task fits into one process, writes
 one result in one atomic move, and is skipped if its result exists. So whatever was killed, a second
-run continues from there. If one worker is enough, the tasks run in this process, because starting a
-process takes longer than cleaning a small corpus.
+run continues from there. On a cluster, every task is a partition of its own, and Daft spreads the
+partitions over the machines. If a machine is lost, its tasks run again elsewhere. If one worker is
+enough, the tasks run in this process, because starting a process takes longer than cleaning a small
+corpus.
 
 This is the only module that imports Daft, and it imports Daft when the first task runs. Both Daft
 and Ray send usage statistics by default. The text that is prepared is private, so telemetry is
@@ -17,16 +19,18 @@ import json
 import logging
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dragoman.corpus.task import PreparationTask
 from dragoman.errors import DataError, DragomanError, Stopped
+from dragoman.storage.mirror import existing, path_text
 
 _TELEMETRY_OFF = {
     "DAFT_ANALYTICS_ENABLED": "0",
@@ -37,6 +41,24 @@ _QUIET = {"DAFT_PROGRESS_BAR": "0", "DAFT_SHOW_QUERY_ID": "0"}
 
 _LOST_WORKER = ("UDF process", "UDF unexpectedly failed", "Broken pipe", "Connection reset")
 """The texts by which errors of Daft about a dead worker process are recognized."""
+_LOST_MACHINE = frozenset(
+    {
+        "ActorDiedError",
+        "ActorUnavailableError",
+        "ActorUnschedulableError",
+        "NodeDiedError",
+        "ObjectLostError",
+        "OwnerDiedError",
+        "WorkerCrashedError",
+    }
+)
+"""The errors of Ray by which the loss of a machine is recognized; some are only in texts."""
+_MAX_LOSSES = 5
+"""How often in a row a stage is run again without that a task was done."""
+_PAUSE_AFTER_LOSS = 5.0
+"""Seconds in which Ray can notice that the machine is gone."""
+
+_log = logging.getLogger(__name__)
 
 
 class WorkerDiedError(DragomanError):
@@ -77,25 +99,76 @@ def use_cluster(address: str) -> None:
         ) from None
 
 
-def run(tasks: Sequence[PreparationTask], workers: int) -> Iterator[PreparationTask]:
+def _cluster_cpus() -> int:
+    """Return the number of CPUs of the machines that are left.
+
+    Daft would wait for more workers than this until a time-out.
+    """
+    ray = importlib.import_module("ray")
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+
+class FinishedTask(NamedTuple):
+    """A task that is done, and where it ran."""
+
+    task: PreparationTask
+    host: str
+    """The name of the machine; empty if the task was done before."""
+
+
+def run(tasks: Sequence[PreparationTask], workers: int) -> Iterator[FinishedTask]:
     """Run the tasks of one stage that are not done yet; yield each task when it is done."""
     # Two tasks with the same result are the same work.
-    by_result = {str(task.result): task for task in tasks}
-    waiting = {name: task for name, task in by_result.items() if not task.is_done()}
-    yield from (task for name, task in by_result.items() if name not in waiting)
+    waiting = {path_text(task.result): task for task in tasks}
+    yield from _take_finished(waiting)
     count = min(workers, len(waiting))
     is_native = load_daft().get_or_infer_runner_type() == "native"
-    if is_native and count == 1 and not any(task.needs_process for task in waiting.values()):
+    if not waiting:
+        return
+    if not is_native:
+        yield from _run_on_cluster(waiting, count)
+    elif count == 1 and not any(task.needs_process for task in waiting.values()):
         for task in waiting.values():
             task.run()
-            yield task
-    elif waiting:
-        yield from _run_on_daft(waiting, count, os.getpid() if is_native else None)
+            yield FinishedTask(task, socket.gethostname())
+    else:
+        yield from _run_on_daft(waiting, count, os.getpid())
+
+
+def _take_finished(waiting: dict[str, PreparationTask]) -> Iterator[FinishedTask]:
+    """Yield the tasks whose result exists, and remove them from those that wait."""
+    finished = existing([task.result for task in waiting.values()])
+    for name, task in list(waiting.items()):
+        if task.result in finished:
+            yield FinishedTask(waiting.pop(name), "")
+
+
+def _run_on_cluster(waiting: dict[str, PreparationTask], count: int) -> Iterator[FinishedTask]:
+    """Run tasks on Ray; if a machine is lost and Daft gives up, run the rest again.
+
+    A loss costs the tasks that ran on the machine: results are in files, not in its memory.
+    """
+    total, losses = len(waiting), 0
+    while waiting:
+        done = 0
+        try:
+            workers = min(count, len(waiting), _cluster_cpus())
+            for finished in _run_on_daft(dict(waiting), workers, None):
+                del waiting[path_text(finished.task.result)]
+                done += 1
+                yield finished
+        except WorkerDiedError as error:
+            losses = 0 if done else losses + 1
+            if losses > _MAX_LOSSES:
+                raise WorkerDiedError(total - len(waiting), total) from error
+            _log.warning("a machine of the cluster was lost; %d tasks run again", len(waiting))
+            time.sleep(_PAUSE_AFTER_LOSS)
+            yield from _take_finished(waiting)
 
 
 def _run_on_daft(
     waiting: dict[str, PreparationTask], count: int, driver: int | None
-) -> Iterator[PreparationTask]:
+) -> Iterator[FinishedTask]:
     done = 0
     for answer in _answers(waiting, count, driver):
         if answer["failure"]:
@@ -103,7 +176,7 @@ def _run_on_daft(
             error.exit_code = answer["exit_code"]
             raise error
         done += 1
-        yield waiting[answer["result"]]
+        yield FinishedTask(waiting[answer["result"]], answer["host"])
     # After Ctrl-C, Daft ends the stream too, but then Python's own handler has raised already.
     if done < len(waiting):
         raise WorkerDiedError(done, len(waiting))
@@ -116,19 +189,31 @@ def _answers(
     daft = load_daft()
     worker = _worker(type(next(iter(waiting.values()))), count, driver)
     frame = daft.from_pydict({"task": [task.model_dump_json() for task in waiting.values()]})
+    if driver is None:
+        # Daft spreads partitions over the machines, not rows.
+        frame = frame.into_partitions(len(waiting))
     rows = frame.select(worker.run(frame["task"]).alias("answer")).iter_rows()
     done = 0
     while True:
         try:
             row = next(rows, None)
-        except (RuntimeError, OSError) as error:
-            if not any(text in str(error) for text in _LOST_WORKER):
+        except Exception as error:
+            if not _is_lost_worker(error):
                 raise
             raise WorkerDiedError(done, len(waiting)) from error
         if row is None:
             return
         done += 1
         yield json.loads(str(row["answer"]))
+
+
+def _is_lost_worker(error: Exception) -> bool:
+    """Return whether an error of Daft or Ray says that a process or a machine ended."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    return bool(names & _LOST_MACHINE) or (
+        isinstance(error, RuntimeError | OSError)
+        and any(text in str(error) for text in (*_LOST_WORKER, *_LOST_MACHINE))
+    )
 
 
 def _worker(kind: type[PreparationTask], count: int, driver: int | None) -> Any:
@@ -169,7 +254,8 @@ def _run_task(task: PreparationTask) -> str:
             task.run()
     except DragomanError as error:
         failure, exit_code = str(error), error.exit_code
-    return json.dumps({"result": str(task.result), "failure": failure, "exit_code": exit_code})
+    answer = {"result": path_text(task.result), "host": socket.gethostname()}
+    return json.dumps(answer | {"failure": failure, "exit_code": exit_code})
 
 
 def minhash(texts: Any, count: int, words: int) -> np.ndarray[Any, np.dtype[np.uint32]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from dragoman.recipe.parts import Choice
 from dragoman.storage.files import sha256, write_text
+from dragoman.storage.mirror import exists, fingerprint, path_text, read_text
 
 VERSION = 5
 """The version of the stages; raise it if a stage writes other bytes for the same settings."""
@@ -35,26 +36,30 @@ def part_key(choice: Choice) -> list[Any]:
 
 
 class FileHashes:
-    """Hashes of corpus files, cached as long as size and modification time stay the same."""
+    """Hashes of corpus files, cached as long as size and modification time stay the same.
+
+    A remote file has a tag instead of a modification time.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: dict[str, tuple[int, int, str]] = {}
-        if path.exists():
-            content = json.loads(path.read_text(encoding="utf-8"))
+        self._known: dict[str, tuple[int, int | str, str]] = {}
+        if exists(path):
+            content = json.loads(read_text(path))
             self._known = {name: (size, time, key) for name, (size, time, key) in content.items()}
 
     def hash(self, path: Path) -> str:
         """Return the SHA-256 of a file."""
-        status = path.stat()
-        cached = self._known.get(str(path))
-        if cached is None or cached[:2] != (status.st_size, status.st_mtime_ns):
-            cached = (status.st_size, status.st_mtime_ns, sha256(path))
-            self._known[str(path)] = cached
+        current = fingerprint(path)
+        name = path_text(path)
+        cached = self._known.get(name)
+        if cached is None or cached[:2] != current:
+            cached = (*current, sha256(path))
+            self._known[name] = cached
         return cached[2]
 
     def save(self) -> None:
         """Write the cache if it has changed."""
         text = json.dumps(self._known, indent=1, sort_keys=True)
-        if not self._path.exists() or self._path.read_text(encoding="utf-8") != text:
+        if not exists(self._path) or read_text(self._path) != text:
             write_text(self._path, text)

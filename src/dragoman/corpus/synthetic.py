@@ -34,6 +34,7 @@ from dragoman.recipe import parts
 from dragoman.recipe.parts import Choice, choose
 from dragoman.recipe.schema import Recipe, TrainingCorpus
 from dragoman.storage.files import sha256, write_text
+from dragoman.storage.mirror import StoredPath, exists, local_path
 from dragoman.text.languages import match_code
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.tokenizer.interface import UNKNOWN, language_token
@@ -51,7 +52,7 @@ class TranslationModel:
 
     names: tuple[str, ...]
     """The folders as the recipe names them."""
-    folders: tuple[Path, ...]
+    folders: tuple[StoredPath, ...]
     """One run or export; several runs are an ensemble."""
     settings: tuple[str, ...]
     """Changes of its decoding settings: `decoding.beam_size=1`."""
@@ -101,11 +102,11 @@ def find_translation_model(
     entry: TrainingCorpus, recipe: Recipe, base_folder: Path, *, trust_parts: bool = False
 ) -> TranslationModel:
     """Find the model of a synthetic corpus; raise with its mistakes, relative to the corpus."""
-    folders = tuple(base_folder / name for name in entry.models)
+    folders = tuple(local_path(name, base_folder) for name in entry.models)
     mistakes = [
         Mistake("model", f"found {name}, the folder that this recipe trains; expected another run")
         for name, folder in zip(entry.models, folders, strict=True)
-        if folder.resolve() == (base_folder / recipe.training.folder).resolve()
+        if folder.resolve() == local_path(recipe.training.folder, base_folder).resolve()
     ]
     changes = entry.decoding.model_dump(mode="json")
     settings = tuple(f"decoding.{name}={json.dumps(value)}" for name, value in changes.items())
@@ -136,7 +137,7 @@ def find_translation_model(
 def describe_model(folder: Path, model: TranslationModel) -> None:
     """Write into the folder of a model's translations whose they are, for people."""
     path = folder / "model.json"
-    if not path.exists():
+    if not exists(path):
         names = ("names", "model_hash", "engine", "quantization", "settings", "language")
         content = {name: getattr(model, name) for name in names}
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")

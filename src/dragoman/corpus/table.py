@@ -3,6 +3,7 @@
 A file is a sequence of compressed record batches, and each batch can be read alone. A *scattered*
 file has one batch for each bucket, so a later task reads its own bucket from every file and nothing
 else. The counts of a stage are in the metadata of the same file, so rows and counts always agree.
+Local files are memory-mapped. Of a remote file, only the footer and the needed batches are read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from dragoman.corpus.counts import Counts
 from dragoman.storage.files import atomic_write
+from dragoman.storage.mirror import locate, open_input
 
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -41,9 +43,16 @@ def write_directly(path: Path, batches: Sequence[pa.RecordBatch], counts: Counts
             writer.write_batch(batch)
 
 
+def open_arrow(path: Path) -> Any:
+    """Open a file as Arrow reads it."""
+    if locate(path) is None:
+        return pa.memory_map(str(path))
+    return pa.PythonFile(open_input(path), "r")
+
+
 def read(path: Path) -> pa.Table:
     """Read all batches of a file."""
-    with pa.memory_map(str(path)) as source:
+    with open_arrow(path) as source:
         return pa.ipc.open_file(source).read_all()
 
 
@@ -54,23 +63,21 @@ def read_bucket(paths: Sequence[Path], bucket: int) -> pa.Table:
 
 def _batches(paths: Sequence[Path], bucket: int) -> Iterator[pa.RecordBatch]:
     for path in paths:
-        with pa.memory_map(str(path)) as source:
+        with open_arrow(path) as source:
             batch = pa.ipc.open_file(source).get_batch(bucket)
             yield batch.replace_schema_metadata(None)
 
 
 def read_counts(path: Path, model: type[AnyCounts]) -> AnyCounts:
     """Read the counts from the metadata of a file."""
-    with pa.memory_map(str(path)) as source:
+    with open_arrow(path) as source:
         return model.model_validate_json(pa.ipc.open_file(source).schema.metadata[b"counts"])
 
 
-def shape(path: Path) -> tuple[int, int]:
-    """Return the number of batches and the number of rows in a file."""
-    with pa.memory_map(str(path)) as source:
-        file = pa.ipc.open_file(source)
-        batches = file.num_record_batches
-        return batches, sum(file.get_batch(number).num_rows for number in range(batches))
+def batch_count(path: Path) -> int:
+    """Return the number of batches in a file."""
+    with open_arrow(path) as source:
+        return int(pa.ipc.open_file(source).num_record_batches)
 
 
 def texts(values: Sequence[str]) -> pa.Array:

@@ -2,16 +2,19 @@
 
 A task is a piece of work that any worker can do alone, and do twice without harm. Its settings say
 everything, it reads finished files only, and its result appears in one atomic move. A task is done
-exactly when its result exists.
+exactly when its result exists. Its paths have the type `StoredPath`, so that a worker on another
+machine finds remote files in its own mirror.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
+
+from dragoman.storage import mirror
+from dragoman.storage.mirror import StoredPath
 
 
 class PreparationTask(BaseModel, ABC):
@@ -25,7 +28,7 @@ class PreparationTask(BaseModel, ABC):
     unit: ClassVar[str] = "tasks"
     """What the progress of the stage counts."""
 
-    result: Path
+    result: StoredPath
     """The path at which the result appears."""
 
     @property
@@ -35,7 +38,7 @@ class PreparationTask(BaseModel, ABC):
 
     def is_done(self) -> bool:
         """Return whether the result exists."""
-        return self.result.exists()
+        return mirror.exists(self.result)
 
     @abstractmethod
     def run(self) -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dragoman.errors import DataError
 from dragoman.recipe.schema import LanguagesRecipe
+from dragoman.storage.mirror import path_text, read_text
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -78,20 +79,22 @@ class Manifest(ManifestHeader):
 def read_manifest(folder: Path, command: str = "dragoman prepare RECIPE") -> Manifest:
     """Read the manifest of a prepared folder; `command` is what to type if there is none."""
     try:
-        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        content = json.loads(read_text(folder / MANIFEST))
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(
-            f"{str(folder)!r} is not a prepared folder, or its preparation was not finished; "
+            f"{path_text(folder)!r} is not a prepared folder, or its preparation was not finished; "
             f"type: {command}"
         ) from None
     except ValueError:
         content = None
     if isinstance(content, dict) and content.get("format") != FORMAT:
         raise DataError(
-            f"{str(folder)!r} has format {content.get('format')}, expected {FORMAT}; prepare it "
-            f"again with this version of Dragoman: {command}"
+            f"{path_text(folder)!r} has format {content.get('format')}, expected {FORMAT}; prepare "
+            f"it again with this version of Dragoman: {command}"
         )
     try:
         return Manifest.model_validate(content)
     except ValidationError:
-        raise DataError(f"the manifest of {str(folder)!r} is damaged; type: {command}") from None
+        raise DataError(
+            f"the manifest of {path_text(folder)!r} is damaged; type: {command}"
+        ) from None

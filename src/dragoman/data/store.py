@@ -2,7 +2,7 @@
 
 A shard is an Arrow file with one batch. Each row has the ids of the source, the ids of the target,
 and the number of the corpus it comes from. The file is memory-mapped: opening it is free, and
-reading costs only the pages that are used.
+reading costs only the pages that are used. Shards of a remote folder are fetched first.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dragoman.data.manifest import Manifest, ShardCounts, read_manifest
+from dragoman.data.manifest import MANIFEST, Manifest, ShardCounts, read_manifest
 from dragoman.errors import DataError
 from dragoman.storage.files import atomic_write
+from dragoman.storage.mirror import fetch_all, locate, open_input
 
 Ids = np.ndarray[Any, np.dtype[Any]]
 
@@ -59,7 +60,7 @@ def write_shard(
 
 def shard_counts(path: Path) -> ShardCounts:
     """Read the counts of a shard."""
-    with pa.memory_map(str(path)) as source:
+    with open_input(path) as source:
         text = pa.ipc.open_file(source).schema.metadata[b"counts"]
         return ShardCounts.model_validate_json(text)
 
@@ -123,8 +124,15 @@ class Prepared:
 
     @classmethod
     def open(cls, folder: Path, command: str = "dragoman prepare RECIPE") -> Prepared:
-        """Read the manifest; shards are opened later. `command` is for the error message."""
-        return cls(folder, read_manifest(folder, command))
+        """Read the manifest; shards are opened later. `command` is for the error message.
+
+        The published files of a remote folder are fetched.
+        """
+        manifest = read_manifest(folder, command)
+        if locate(folder) is not None:
+            names = [*(shard.file for shard in manifest.train), *manifest.files, MANIFEST]
+            folder = fetch_all(folder, names)
+        return cls(folder, manifest)
 
     @property
     def shards(self) -> list[Path]:

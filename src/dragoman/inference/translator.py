@@ -40,6 +40,7 @@ from dragoman.interop.compatibility.ctranslate2 import obstacles
 from dragoman.recipe.effects import settings_without_effect
 from dragoman.recipe.mistakes import mistakes_in
 from dragoman.recipe.schema import DecodingRecipe
+from dragoman.storage.mirror import local_path
 from dragoman.text import sentences
 from dragoman.text.languages import match_code
 from dragoman.text.normalization import normalize_text
@@ -118,7 +119,7 @@ class Translator:
         """
         folders = [folder] if isinstance(folder, str | Path) else folder
         options = LoadOptions(engine, device, threads, trust_parts)
-        return cls(load_model([Path(path) for path in folders], settings, options))
+        return cls(load_model([local_path(path) for path in folders], settings, options))
 
     def close(self) -> None:
         """Free the model's memory; the translator cannot be used afterwards."""

@@ -28,6 +28,7 @@ from dragoman.recipe.mistakes import mistakes_in
 from dragoman.recipe.parts import PartOf
 from dragoman.recipe.schema import Recipe, Section
 from dragoman.storage.files import write_text
+from dragoman.storage.mirror import fetch, local_path
 
 SCHEMA_FILE = "recipe.schema.json"
 """The name of the JSON Schema file beside a recipe."""
@@ -124,7 +125,7 @@ def _validate(parsed: _ParsedSettings) -> Recipe:
 
 def _read(source: str | Path) -> _ParsedSettings:
     is_preset = isinstance(source, str) and source in preset_names()
-    path = _PRESETS / f"{source}.yaml" if is_preset else Path(source)
+    path = _PRESETS / f"{source}.yaml" if is_preset else fetch(local_path(source))
     try:
         return _read_text(path.read_text(encoding="utf-8-sig"), path.name)
     except FileNotFoundError:

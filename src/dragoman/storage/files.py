@@ -3,6 +3,11 @@
 Every durable file is written here: write to a temporary name in the same folder, flush it to disk,
 rename it, flush the folder. A crash at any moment leaves the old state or the new state, and at
 most a temporary file that nobody reads.
+
+If the path stands for a remote one (`mirror.py`), the temporary file is uploaded instead. A store
+shows an object when its upload is complete. The files of a folder are uploaded first, under names
+that contain a hash of the whole folder; then one conditional put of the folder's manifest makes
+them visible. The local copy is not kept.
 """
 
 from __future__ import annotations
@@ -14,11 +19,23 @@ import shlex
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dragoman.errors import ArtifactError
+from dragoman.storage.folder_manifest import (
+    FOLDER_MANIFEST,
+    FileEntry,
+    FolderManifest,
+    files_in,
+    read_folder_manifest,
+)
+from dragoman.storage.mirror import fetch, find_object, locate, open_stream, partial_path
+from dragoman.storage.remote import RemoteURL, StorageError, open_store
 
 _BLOCK = 1 << 20
+_UPLOADS = 4
+"""The number of files of a folder that are uploaded at the same time."""
 
 
 @contextlib.contextmanager
@@ -27,6 +44,12 @@ def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[Path]:
 
     A private file has mode 0600 from its first byte on.
     """
+    url = locate(path)
+    if url is not None:
+        with _partial(url) as temporary:
+            yield temporary
+            open_store(url.bucket).put(url.key, temporary)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
     try:
@@ -49,6 +72,14 @@ def atomic_folder(path: Path, temporary: Path | None = None) -> Iterator[Path]:
     If two processes do the same work, the result of the first is kept. Processes that fill one
     folder together pass the temporary folder, which may already contain files of the others.
     """
+    url = locate(path)
+    if url is not None:
+        with _partial(url) as own:
+            folder = temporary or own
+            folder.mkdir(exist_ok=True)
+            yield folder
+            _publish(folder, url)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary or _temporary(path)
     temporary.mkdir(exist_ok=True)
@@ -77,6 +108,8 @@ def write_text(path: Path, text: str) -> None:
 
 def atomic_symlink(target: str, path: Path) -> None:
     """Create a symbolic link, or let an existing one point to another target in one step."""
+    if (url := locate(path)) is not None:
+        raise StorageError(f"{url} cannot be a symbolic link; use a local folder")
     temporary = _temporary(path)
     try:
         temporary.symlink_to(target)
@@ -89,12 +122,38 @@ def atomic_symlink(target: str, path: Path) -> None:
 def link_or_copy(source: Path, path: Path, *, links: bool = True) -> None:
     """Put a finished file at a second path: a hard link if the file system allows it, or a copy.
 
-    A hard link shares changes that a program makes in place; `links=False` always copies.
+    A hard link shares changes that a program makes in place; `links=False` always copies. A store
+    copies its own objects itself.
     """
+    url, found = locate(path), find_object(source)
+    if url is not None and found is not None and found[0].bucket == url.bucket:
+        store, key = found
+        store.copy(key, url.key)
+        return
+    if url is not None and found is None:
+        open_store(url.bucket).put(url.key, source)
+        return
+    source = fetch(source)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
         if not (links and _link(source, temporary)):
             shutil.copyfile(source, temporary)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, which need not exist; of a remote folder, the manifest first."""
+    url = locate(path)
+    if url is None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+        return
+    store = open_store(url.bucket)
+    files = [file.key for file in files_in(store, url.key).values()]
+    keys = {url.key, f"{url.key}/{FOLDER_MANIFEST}", *files, *store.list(url.key)}
+    for key in sorted(keys, key=lambda key: (not key.endswith(f"/{FOLDER_MANIFEST}"), key)):
+        store.delete(key)
 
 
 def remove_partials(folder: Path) -> None:
@@ -126,7 +185,7 @@ def refuse_outside_links(folder: Path) -> None:
 def sha256(path: Path) -> str:
     """Hash a file."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_stream(path) as file:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
@@ -140,6 +199,43 @@ def verify_hashes(folder: Path, hashes: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} is missing"
         elif sha256(file) != digest:
             yield f"{name} is not what was written"
+
+
+@contextlib.contextmanager
+def _partial(url: RemoteURL) -> Iterator[Path]:
+    """Give a local path for what will be uploaded, and remove it at the end."""
+    path = partial_path(url)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path.parent, ignore_errors=True)
+
+
+def _publish(folder: Path, url: RemoteURL) -> None:
+    """Upload the files of a local folder, and then the manifest, unless another process did."""
+    store = open_store(url.bucket)
+    if read_folder_manifest(store, url.key) is not None:
+        return
+    files = {file.relative_to(folder).as_posix(): file for file in _files(folder)}
+    manifest = FolderManifest.of(
+        {name: FileEntry(file.stat().st_size, sha256(file)) for name, file in files.items()}
+    )
+    with ThreadPoolExecutor(_UPLOADS) as pool:
+        uploads = [
+            pool.submit(store.put, manifest.key(url.key, name), file)
+            for name, file in files.items()
+        ]
+        for upload in uploads:
+            upload.result()
+    text = manifest.model_dump_json(indent=1).encode()
+    if not store.put_if_absent(f"{url.key}/{FOLDER_MANIFEST}", text):
+        # Another process has published other content; ours is visible to nobody.
+        for name in files:
+            store.delete(manifest.key(url.key, name))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (file for file in sorted(folder.rglob("*")) if file.is_file())
 
 
 def _temporary(path: Path) -> Path:

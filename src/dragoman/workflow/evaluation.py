@@ -28,6 +28,7 @@ from dragoman.inference.loading import EngineName
 from dragoman.inference.translator import Translation, Translator
 from dragoman.recipe.files import load_recipe
 from dragoman.storage.files import sha256, verify_hashes
+from dragoman.storage.mirror import local_path, locate
 from dragoman.training.card import read_card
 
 OnProgress = Callable[[EvaluationProgress], None]
@@ -207,7 +208,11 @@ def _find_test_set(run: Path) -> _Text:
             f"{str(run)!r} has no readable card (card.json), so its training corpus is unknown. "
             f"{_own_text_advice(run)}"
         )
-    name = Path(load_recipe(run / "recipe.yaml").corpus.folder)
+    named = load_recipe(run / "recipe.yaml").corpus.folder
+    if locate(local_path(named)) is not None:
+        # The copy of a folder in a store; its path is absolute.
+        named = str(Prepared.open(local_path(named)).folder)
+    name = Path(named)
     # An absolute path may be one of another machine, from which both folders were copied.
     names = [name, Path(name.name)] if name.is_absolute() else [name]
     parents = run.resolve().parents

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from dragoman.artifact import resolve_model
-from dragoman.errors import DataError
+from dragoman.errors import ArtifactError, DataError
 from dragoman.interop import importing
 from dragoman.recipe.schema import LanguagesRecipe, is_language_code
+from dragoman.storage.files import atomic_folder, remove
+from dragoman.storage.mirror import exists, local_path, locate, path_text
 
 ExportFormat = Literal["ctranslate2", "huggingface"]
 
@@ -34,10 +38,36 @@ def export(
 ) -> ExportResult:
     """Export a run; the default `output` is a folder in the run with the name of the format.
 
-    An export of another model, or with another quantization, is replaced only with `force`.
+    An export of another model, or with another quantization, is replaced only with `force`. `run`
+    and `output` may be URLs; an export in a store is always replaced only with `force`.
     """
-    run = resolve_model(Path(run))
-    folder = Path(output) if output is not None else run / to
+    named = local_path(run)
+    is_local = locate(named) is None
+    run = resolve_model(named)
+    folder = local_path(output) if output is not None else (run if is_local else named) / to
+    if locate(folder) is None:
+        _write(run, folder, to, quantization, force=force, trust_parts=trust_parts)
+        return ExportResult(folder, to, quantization)
+    if exists(folder) and not force:
+        raise ArtifactError(f"{path_text(folder)} exists; to replace it, add --force")
+    with tempfile.TemporaryDirectory(prefix="dragoman-") as temporary:
+        local = Path(temporary) / folder.name
+        _write(run, local, to, quantization, trust_parts=trust_parts)
+        remove(folder)
+        with atomic_folder(folder) as published:
+            shutil.copytree(local, published, dirs_exist_ok=True)
+    return ExportResult(folder, to, quantization)
+
+
+def _write(
+    run: Path,
+    folder: Path,
+    to: ExportFormat,
+    quantization: str,
+    *,
+    force: bool = False,
+    trust_parts: bool,
+) -> None:
     # Imported here, because each format needs libraries that the other does not.
     if to == "ctranslate2":
         from dragoman.interop import ctranslate2  # noqa: PLC0415
@@ -52,7 +82,6 @@ def export(
         from dragoman.interop import huggingface  # noqa: PLC0415
 
         huggingface.export(run, folder, force=force, trust_parts=trust_parts)
-    return ExportResult(folder, to, quantization)
 
 
 def import_model(model: str | Path, run: str | Path, *, source: str = "", target: str = "") -> Path:

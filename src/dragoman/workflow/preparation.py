@@ -16,6 +16,7 @@ from dragoman.data.manifest import Manifest
 from dragoman.recipe.schema import Recipe
 from dragoman.storage.files import refuse_outside_links, write_text
 from dragoman.storage.machine import available_cpus
+from dragoman.storage.mirror import existing, local_path, read_text
 from dragoman.workflow.recipe import open_recipe
 
 REPORT, REPORT_PAGE = "report.json", "report.html"
@@ -55,7 +56,7 @@ def prepare(
     if cluster:
         runner.use_cluster(cluster)
     report_progress = on_progress or _ignore
-    folder = base_folder / loaded.corpus.folder
+    folder = local_path(loaded.corpus.folder, base_folder)
     refuse_outside_links(folder)
     count = workers or available_cpus()
     pipeline = Pipeline(loaded, base_folder, folder, count, report_progress, trust_parts)
@@ -75,7 +76,7 @@ def _write_report(folder: Path, report: Report, recipe: Recipe | str | Path) -> 
     """Write the report, unless the same report already exists."""
     path, page = folder / REPORT, folder / REPORT_PAGE
     text = report.to_json()
-    if path.exists() and page.exists() and path.read_text(encoding="utf-8") == text:
+    if len(existing([path, page])) == 2 and read_text(path) == text:
         return
     # The name only, not the path: the report of a corpus must be the same in every folder.
     name = "RECIPE" if isinstance(recipe, Recipe) else shlex.quote(Path(recipe).name)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dragoman.recipe.files import load_recipe
 from dragoman.recipe.schema import Recipe
+from dragoman.storage.mirror import local_path, locate
 
 
 def open_recipe(recipe: Recipe | str | Path, settings: Sequence[str] = ()) -> tuple[Recipe, Path]:
@@ -17,4 +18,7 @@ def open_recipe(recipe: Recipe | str | Path, settings: Sequence[str] = ()) -> tu
     """
     if isinstance(recipe, Recipe):
         return load_recipe(recipe, settings), Path.cwd()
-    return load_recipe(recipe, settings), Path(recipe).resolve().parent
+    path = local_path(recipe)
+    # The path in a mirror is not resolved: it stands for a URL.
+    base_folder = path.parent if locate(path) else path.resolve().parent
+    return load_recipe(recipe, settings), base_folder

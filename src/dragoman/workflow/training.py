@@ -13,11 +13,12 @@ import torch
 from dragoman import __version__
 from dragoman.data.batch import Batch
 from dragoman.data.store import Prepared
-from dragoman.errors import Stopped
+from dragoman.errors import Mistake, RecipeError, Stopped
 from dragoman.evaluation.validation import ValidationSet
 from dragoman.interop.compatibility.table import summary
 from dragoman.recipe.schema import Recipe
 from dragoman.recipe.weaknesses import known_weaknesses
+from dragoman.storage.mirror import local_path, locate
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.builders import (
     build_feed,
@@ -74,10 +75,16 @@ def train(
     """
     full_recipe, base_folder = open_recipe(recipe, settings)
     report = on_progress or (lambda event: None)
-    folder = base_folder / full_recipe.training.folder
+    folder = local_path(full_recipe.training.folder, base_folder)
+    if (url := locate(folder)) is not None:
+        what = (
+            f"found {url}; checkpoints cannot be written to a store yet. Give a local folder, for "
+            "example training.folder=/data/run"
+        )
+        raise RecipeError([Mistake("training.folder", what)])
     recipe_name = "RECIPE" if isinstance(recipe, Recipe) else str(recipe)
     prepare_command = shlex.join(["dragoman", "prepare", recipe_name, *settings])
-    prepared = Prepared.open(base_folder / full_recipe.corpus.folder, prepare_command)
+    prepared = Prepared.open(local_path(full_recipe.corpus.folder, base_folder), prepare_command)
     with (
         restored_torch_settings(),
         join_world() as world,

@@ -29,7 +29,9 @@ from dragoman.errors import DataError
 from dragoman.formats.base.folder import extensions as document_extensions
 from dragoman.inference.translator import Translation, Translator
 from dragoman.recipe.schema import DecodingRecipe
-from dragoman.storage.files import atomic_write, sha256, write_text
+from dragoman.storage import mirror
+from dragoman.storage.files import atomic_write, remove, sha256, write_text
+from dragoman.storage.mirror import fetch, local_path, locate, path_text
 
 PART_BYTES = 1 << 18
 """Approximate size of a part. An interruption loses at most the work on one part."""
@@ -121,18 +123,19 @@ def translate_file(  # noqa: PLR0913  (the options of a command)
 ) -> TranslationResult:
     """Translate a text file line by line, or one shard of it; resume an interrupted job.
 
-    The source may be compressed (gz, bz2, xz, zst). `as_json` writes one JSON object per line.
-    Document formats are refused unless `plain` is set.
+    Source and target may be URLs. The source may be compressed (gz, bz2, xz, zst). `as_json` writes
+    one JSON object per line. Document formats are refused unless `plain` is set.
     """
-    job = _Job(translator, Path(source), Path(target), shard, as_json, language)
+    job = _Job(translator, local_path(source), local_path(target), shard, as_json, language)
     check_source(job.source, plain=plain)
     return job.run(on_progress or (lambda _: None))
 
 
 def check_source(path: Path, *, plain: bool = False) -> None:
     """Refuse a missing file, and documents: translating their lines would damage them."""
-    if not path.exists():
-        raise DataError(f"there is no file {str(path)!r}; expected a text file")
+    path = local_path(path)
+    if not mirror.exists(path):
+        raise DataError(f"there is no file {path_text(path)!r}; expected a text file")
     extension = _format_extension(path)
     is_supported = extension in document_extensions() - {".txt"}
     if plain or not (is_supported or extension in _OTHER_DOCUMENTS):
@@ -200,7 +203,7 @@ class _Job:
                     if card is None:
                         raise
             on_progress(TranslationProgress(end - start, end - start, 0))
-        shutil.rmtree(parts, ignore_errors=True)
+        remove(parts)
         return TranslationResult(self.output, card, was_complete)
 
     def _check_paths(self) -> None:
@@ -208,7 +211,7 @@ class _Job:
             raise DataError(
                 f"{str(self.output)!r} is the source file itself; choose another output"
             )
-        if self.output.exists() and not self.output.is_file():
+        if locate(self.output) is None and self.output.exists() and not self.output.is_file():
             raise DataError(f"{str(self.output)!r} exists and is not a file; choose another output")
         if self.target.suffix.lower() in COMPRESSIONS:
             name = shlex.quote(str(self.target.with_suffix("")))
@@ -231,7 +234,7 @@ class _Job:
         for first, last in _part_ranges(file, start, end):
             part = parts / f"{first:015}"
             written.append(part)
-            new_lines = 0 if part.exists() else self._translate_part(file, first, last, part)
+            new_lines = 0 if mirror.exists(part) else self._translate_part(file, first, last, part)
             on_progress(TranslationProgress(last - start, end - start, new_lines))
         return self._join_parts(written, key)
 
@@ -256,8 +259,8 @@ class _Job:
         with atomic_write(self.output) as temporary:
             with temporary.open("wb") as output:
                 for part in parts:
-                    counts.update(json.loads(_counts_path(part).read_text(encoding="utf-8")))
-                    with part.open("rb") as file:
+                    counts.update(json.loads(mirror.read_text(_counts_path(part))))
+                    with mirror.open_stream(part) as file:
                         shutil.copyfileobj(file, output)
             digest = sha256(temporary)
         card = TranslationCard(
@@ -295,7 +298,7 @@ class _Job:
     def _finished_card(self, key: str) -> TranslationCard | None:
         """Read the card if this job is finished and its output is not damaged."""
         try:
-            card = TranslationCard.model_validate_json(self.card_path.read_bytes())
+            card = TranslationCard.model_validate_json(mirror.read_text(self.card_path))
             is_finished = card.key == key and card.sha256 == sha256(self.output)
         except (OSError, ValidationError):
             return None
@@ -311,7 +314,8 @@ def _open_source(path: Path) -> Iterator[BinaryIO]:
                 unpacked.write(block)
             yield unpacked
         return
-    with path.open("rb") as file:
+    # A remote file is read several times, so it is fetched.
+    with fetch(path).open("rb") as file:
         if not file.seekable():
             raise DataError(
                 f"{str(path)!r} is a stream, which cannot be read twice; expected a file. To "

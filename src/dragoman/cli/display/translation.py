@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from dragoman.storage.mirror import path_text
 from dragoman.workflow.translation import TranslationProgress, TranslationResult
 
 
@@ -57,4 +58,4 @@ def show_translation(result: TranslationResult) -> None:
     summary = "; ".join([f"{lines}, engine {card.engine}", *flags])
     if result.was_complete:
         summary = "already complete; nothing to do"
-    _console().print(f"{result.path}: {summary}", soft_wrap=True)
+    _console().print(f"{path_text(result.path)}: {summary}", soft_wrap=True)

@@ -20,6 +20,7 @@ from dragoman.corpus.files import NOT_UTF8, NUL, check_files
 from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.row import Reject, Row
 from dragoman.errors import DataError, suggest
+from dragoman.storage.mirror import open_input
 
 _BATCH_ROWS = 1024
 
@@ -46,7 +47,8 @@ class Parquet(CorpusReader):
         """Return the columns that are text; fields of a struct column have a dot."""
         check_files(paths, cls.file_count)
         try:
-            schema = pyarrow.parquet.read_schema(paths[0])
+            with open_input(paths[0]) as file:
+                schema = pyarrow.parquet.read_schema(file)
         except (pyarrow.ArrowException, OSError, ValueError):
             return ()  # Reading the rows raises the error.
         columns = [
@@ -64,7 +66,10 @@ class Parquet(CorpusReader):
         path = paths[0]
         number = 0
         try:
-            with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as table:
+            with (
+                open_input(path) as file,
+                pyarrow.parquet.ParquetFile(file, page_checksum_verification=True) as table,
+            ):
                 source = _column_path(table.schema_arrow, self.source_column, path)
                 target = _column_path(table.schema_arrow, self.target_column, path)
                 columns = [".".join(source), ".".join(target)]

@@ -41,6 +41,7 @@ from dragoman.corpus.stages.split import HELD_OUT, LENGTH_EDGES, RATIO_EDGES
 from dragoman.data.store import DataShard, Ids, shard_counts
 from dragoman.errors import DragomanError
 from dragoman.recipe.schema import LanguagesRecipe
+from dragoman.storage.mirror import fetch
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.tokenizer.interface import UNKNOWN
 
@@ -199,7 +200,7 @@ def _vocabulary(result: PipelineResult, statistics: TextStatistics) -> Vocabular
     """Measure how the first shard uses the vocabulary."""
     shards = result.encode.shards
     counts = [shard_counts(path) for path in shards]
-    first = DataShard.open(shards[0])
+    first = DataShard.open(fetch(shards[0]))
     source_tokens = sum(shard.source_tokens for shard in counts)
     target_tokens = sum(shard.target_tokens for shard in counts)
     return VocabularyReport(
@@ -219,7 +220,7 @@ def _vocabulary(result: PipelineResult, statistics: TextStatistics) -> Vocabular
 
 
 def _side(folder: Path, ids: Ids, tokens: int, words: int) -> SideVocabulary:
-    size = load_tokenizer(folder).size
+    size = load_tokenizer(fetch(folder)).size
     uses = np.bincount(ids, minlength=size)
     unknown = int(uses[UNKNOWN])
     return SideVocabulary(

@@ -11,7 +11,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from dragoman.corpus.leakage import Leakage
 from dragoman.corpus.row import Reject, Row
 from dragoman.corpus.task import PreparationTask
 from dragoman.recipe.parts import Choice, choose
+from dragoman.storage.mirror import StoredPath
 
 KEY_BYTES = 16  # With half of that, ten billion pairs already expect collisions.
 SCHEMA = pa.schema(
@@ -78,12 +78,12 @@ class DroppedPairs:
 class CleanTask(PreparationTask):
     """Filters one chunk and scatters the pairs that are kept."""
 
-    chunk: Path
+    chunk: StoredPath
     origin: int
     source: str
     target: str
     filters: tuple[Choice, ...]
-    leakage: Path | None
+    leakage: StoredPath | None
     is_aligned_by_line: bool
     """The corpus is two files, so check whether their lines are shifted."""
     buckets: int

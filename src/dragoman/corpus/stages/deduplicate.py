@@ -27,6 +27,7 @@ from dragoman.corpus import runner, table
 from dragoman.corpus.counts import ExactCounts, NoCounts
 from dragoman.corpus.stages.clean import KEY_BYTES, key_numbers
 from dragoman.corpus.task import PreparationTask
+from dragoman.storage.mirror import StoredPath
 
 BANDS, HASHES_PER_BAND, VOTES = 8, 8, 2
 _NGRAM_WORDS = 2
@@ -36,7 +37,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 class ExactTask(PreparationTask):
     """Collects one bucket from all cleaned chunks, sorted by key, and removes exact duplicates."""
 
-    chunks: tuple[Path, ...]
+    chunks: tuple[StoredPath, ...]
     bucket: int
     keeps_all: bool
     """True if the recipe keeps duplicates; then the rows are only sorted."""
@@ -62,7 +63,7 @@ class ExactTask(PreparationTask):
 class SignTask(PreparationTask):
     """Computes the signatures of one bucket and scatters their bands."""
 
-    rows: Path
+    rows: StoredPath
     buckets: int
     synthetic: tuple[int, ...]
     """The origins of synthetic pairs, which get no signature."""
@@ -89,7 +90,7 @@ class SignTask(PreparationTask):
 class NearTask(PreparationTask):
     """Finds, in one bucket of bands, the keys that agree with a smaller key; scatters them."""
 
-    signatures: tuple[Path, ...]
+    signatures: tuple[StoredPath, ...]
     bucket: int
     buckets: int
 

@@ -11,7 +11,6 @@ shards and their rows are already shuffled.
 from __future__ import annotations
 
 from operator import ne
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from dragoman.corpus.filter import Pair
 from dragoman.corpus.stages.split import SPLITS
 from dragoman.corpus.task import PreparationTask
 from dragoman.data.store import write_shard
+from dragoman.storage.mirror import StoredPath, fetch
 from dragoman.text.glossary import Glossary
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.tokenizer.interface import BACK_TRANSLATION_TOKEN, Tokenizer
@@ -32,12 +32,12 @@ _BLOCK_ROWS = 20_000
 class EncodeTask(PreparationTask):
     """Encodes the training pairs of one bucket."""
 
-    rows: Path
-    tokenizers: tuple[Path, Path]
+    rows: StoredPath
+    tokenizers: tuple[StoredPath, StoredPath]
     """The folders of the source and target tokenizer; equal if the vocabulary is shared."""
     augmentation: AugmentationSettings
     """How many pairs get span tokens and annotated terms."""
-    glossary: Path | None
+    glossary: StoredPath | None
     tagged: tuple[int, ...]
     """The origins whose sources get the token of tagged back-translation."""
     max_tokens: int
@@ -49,11 +49,12 @@ class EncodeTask(PreparationTask):
         """Encode the bucket."""
         rows = table.read_bucket([self.rows], SPLITS.index("train"))
         source_folder, target_folder = self.tokenizers
-        source = load_tokenizer(source_folder)
-        target = source if source_folder == target_folder else load_tokenizer(target_folder)
+        source = load_tokenizer(fetch(source_folder))
+        is_shared = source_folder == target_folder
+        target = source if is_shared else load_tokenizer(fetch(target_folder))
         source.threads = target.threads = self.threads
         augments = source.has_span_tokens and target.has_span_tokens
-        glossary = Glossary.load(self.glossary) if self.glossary else None
+        glossary = Glossary.load(fetch(self.glossary)) if self.glossary else None
         batches: list[pa.RecordBatch] = []
         augmented = annotated = 0
         for start in range(0, max(1, len(rows)), _BLOCK_ROWS):

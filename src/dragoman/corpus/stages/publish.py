@@ -11,7 +11,6 @@ The manifest is removed first and written last. While it exists, the folder is c
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,8 @@ from dragoman.corpus.filter import Pair
 from dragoman.data.manifest import MANIFEST, Manifest, ManifestHeader, ManifestShard, read_manifest
 from dragoman.data.store import shard_counts
 from dragoman.errors import DataError
-from dragoman.storage.files import link_or_copy, sha256, write_text
+from dragoman.storage import mirror
+from dragoman.storage.files import link_or_copy, remove, sha256, write_text
 
 SIDES = ("source", "target")
 
@@ -36,7 +36,7 @@ def publish(
     tokenizer_files = {
         f"tokenizer/{side}/{file.name}": file
         for side, tokenizer in zip(SIDES, tokenizers, strict=True)
-        for file in tokenizer.iterdir()
+        for file in (tokenizer / name for name in mirror.names(tokenizer))
     }
     files = {path.name: path for path in shards} | tokenizer_files
     texts = {
@@ -47,8 +47,9 @@ def publish(
     manifest = _manifest(header, shards, tokenizer_files, texts)
     path = folder / MANIFEST
     text = manifest.to_json()
-    is_complete = all((folder / name).exists() for name in (*files, *texts))
-    if is_complete and path.exists() and path.read_text(encoding="utf-8") == text:
+    wanted = [folder / name for name in (*files, *texts, MANIFEST)]
+    is_complete = len(mirror.existing(wanted)) == len(wanted)
+    if is_complete and mirror.read_text(path) == text:
         return manifest
     _remove_published(folder)
     for name, file in files.items():
@@ -85,16 +86,16 @@ def _manifest(
 def _remove_published(folder: Path) -> None:
     """Remove the files that an earlier run has published, and nothing else."""
     path = folder / MANIFEST
-    if not path.exists():
+    if not mirror.exists(path):
         return
     try:
         shards = [shard.file for shard in read_manifest(folder).train]
     except DataError:  # Damaged, or of another version.
         shards = []
-    path.unlink()
+    remove(path)
     for name in shards:
-        (folder / Path(name).name).unlink(missing_ok=True)
-    shutil.rmtree(folder / "tokenizer", ignore_errors=True)
+        remove(folder / Path(name).name)
+    remove(folder / "tokenizer")
 
 
 def _texts(pairs: Iterable[Pair]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from dragoman.corpus.row import Reject
 from dragoman.corpus.task import PreparationTask
 from dragoman.recipe.parts import Choice, choose
 from dragoman.storage.files import atomic_folder
+from dragoman.storage.mirror import StoredPath, names
 
 SCHEMA = pa.schema([("number", pa.int64()), ("source", pa.string()), ("target", pa.string())])
 _EXAMPLES = 5
@@ -46,7 +48,7 @@ class ReadTask(PreparationTask):
     """Reads one corpus into a folder of chunks; the last chunk has the counts."""
 
     format: Choice
-    files: tuple[Path, ...]
+    files: tuple[StoredPath, ...]
     source: str
     target: str
     chunk_rows: int
@@ -91,7 +93,7 @@ def write_chunk(folder: Path, chunk: int, columns: Columns, counts: Counts) -> N
 
 def chunks_of(folder: Path) -> list[Path]:
     """List the chunks of a corpus that was read, in order."""
-    return sorted(folder.glob("chunk-*.arrow"))
+    return [folder / name for name in names(folder) if fnmatch(name, "chunk-*.arrow")]
 
 
 def counts_of(folder: Path) -> ReadCounts:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from dragoman.corpus.filter import Pair
 from dragoman.corpus.leakage import Leakage
 from dragoman.corpus.stages.deduplicate import near_duplicates
 from dragoman.corpus.task import PreparationTask
+from dragoman.storage.mirror import StoredPath
 
 SPLITS = ("train", "validation", "test")
 HELD_OUT = SPLITS[1:]
@@ -64,7 +64,7 @@ class SplitSettings:
 class HeldOutTask(PreparationTask):
     """Finds the pairs of one bucket that will be held out; only for recipes with synthetic text."""
 
-    rows: Path
+    rows: StoredPath
     settings: SplitSettings
 
     def run(self) -> None:
@@ -78,11 +78,11 @@ class HeldOutTask(PreparationTask):
 class SplitTask(PreparationTask):
     """Finishes one bucket: writes a file scattered by split."""
 
-    rows: Path
-    votes: tuple[Path, ...]
+    rows: StoredPath
+    votes: tuple[StoredPath, ...]
     bucket: int
     settings: SplitSettings
-    held_out: tuple[Path, ...]
+    held_out: tuple[StoredPath, ...]
     """The held-out pairs of all buckets, if there is synthetic text."""
 
     def run(self) -> None:

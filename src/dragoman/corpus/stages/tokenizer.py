@@ -19,6 +19,7 @@ from dragoman.corpus.task import PreparationTask
 from dragoman.errors import DataError, Mistake, RecipeError
 from dragoman.recipe.schema import Recipe, TokenizerRecipe
 from dragoman.storage.files import atomic_folder
+from dragoman.storage.mirror import StoredPath, exists, fetch, local_path, locate
 from dragoman.tokenizer.folder import load_tokenizer, tokenizer_class
 
 SIDES = ("source", "target")
@@ -29,7 +30,7 @@ class TokenizerTask(PreparationTask):
 
     needs_process: ClassVar[bool] = True
 
-    rows: tuple[Path, ...]
+    rows: tuple[StoredPath, ...]
     columns: tuple[str, ...]
     sample: int
     kind: str
@@ -62,9 +63,12 @@ def find_tokenizers(
             what = "a marian tokenizer comes with an imported model; name the folder of that model"
             raise RecipeError([Mistake("tokenizer.init_from", what)])
         return None
-    folder = resolve_model(base_folder / settings.init_from)
+    named = local_path(settings.init_from, base_folder)
+    # Of a remote model, only the tokenizers are needed.
+    is_local = locate(named) is None
+    folder = resolve_model(named) if is_local else fetch(named / "tokenizer").parent
     try:
-        if folder.resolve() == prepared.resolve():
+        if prepared.resolve() in (folder.resolve(), named.resolve()):
             raise DataError("found the folder that this recipe prepares; expected another folder")
         source, target = (_file(folder / "tokenizer" / side, settings.kind) for side in SIDES)
     except DataError as error:
@@ -121,6 +125,6 @@ def _file(folder: Path, kind: str) -> Path:
 
 def copy_tokenizer(file: Path, folder: Path) -> None:
     """Copy a tokenizer to the folder in which a trained one would be."""
-    if not folder.exists():
+    if not exists(folder):
         with atomic_folder(folder) as temporary:
             shutil.copyfile(file, temporary / file.name)

@@ -37,6 +37,7 @@ from dragoman.errors import DataError
 from dragoman.inference.quality import LENGTH, REPETITION
 from dragoman.inference.translator import Translation
 from dragoman.storage.files import atomic_folder, refuse_outside_links
+from dragoman.storage.mirror import StoredPath
 
 BATCH_ROWS = 512
 """The number of lines that are translated together. A kill loses at most the work on one batch of
@@ -52,7 +53,7 @@ _TRANSLATION_SCHEMA = pa.schema([("text", pa.string()), ("flag", pa.string())])
 class TextTask(PreparationTask):
     """Reads a text file into a folder of chunks of batches; the last chunk has the counts."""
 
-    file: Path
+    file: StoredPath
     batch_rows: int
 
     def run(self) -> None:
@@ -88,7 +89,7 @@ class TranslateTask(PreparationTask):
     needs_process: ClassVar[bool] = True
     unit: ClassVar[str] = "sentences"
 
-    chunk: Path
+    chunk: StoredPath
     batch: int
     """The number of the batch in its chunk."""
     rows: int
@@ -115,9 +116,9 @@ class TranslateTask(PreparationTask):
 class PairTask(PreparationTask):
     """Joins the text of one corpus with its translations, as a folder of chunks of pairs."""
 
-    text: Path
+    text: StoredPath
     """The result of a `TextTask`."""
-    translations: Path
+    translations: StoredPath
     """The folder of the model's translations."""
     direction: Literal["forward", "backward"]
 

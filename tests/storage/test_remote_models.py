@@ -1,0 +1,107 @@
+"""Are models read from a store, exported into it, and texts translated from and into it?"""
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import ArtifactError, DataError, RecipeError
+from dragoman.inference.translator import Translator
+from dragoman.storage import mirror
+from dragoman.storage.files import link_or_copy
+from dragoman.storage.mirror import local_path, path_text
+from dragoman.workflow import training, translation
+from dragoman.workflow.exporting import export
+from dragoman.workflow.preparation import prepare
+from support.small_corpus import write_corpus
+from support.translator_models import lines, write_run
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+def upload_folder(folder: Path, url: str) -> str:
+    for name in mirror.names(folder):
+        link_or_copy(folder / name, local_path(url) / name)
+    return url
+
+
+@pytest.mark.slow
+def test_a_model_in_a_store_translates_a_file_in_a_store(folder_url, tmp_path):
+    run = write_run(tmp_path / "run")
+    url = upload_folder(run, f"{folder_url}/run")
+    text = "".join(f"{line}\n" for line in lines(40))
+    (tmp_path / "in.txt.gz").write_bytes(gzip.compress(text.encode()))
+    link_or_copy(tmp_path / "in.txt.gz", local_path(folder_url) / "in.txt.gz")
+    with Translator.load(run) as translator:
+        expected = translation.translate_file(
+            translator, tmp_path / "in.txt.gz", tmp_path / "out.txt"
+        )
+    with Translator.load(url) as translator:
+        done = translation.translate_file(
+            translator, f"{folder_url}/in.txt.gz", f"{folder_url}/out.txt"
+        )
+        again = translation.translate_file(
+            translator, f"{folder_url}/in.txt.gz", f"{folder_url}/out.txt"
+        )
+        with pytest.raises(DataError, match=r"there is no file '(s3|file)://.*none.txt'"):
+            translation.translate_file(translator, f"{folder_url}/none.txt", f"{folder_url}/o")
+    assert path_text(done.path) == f"{folder_url}/out.txt"
+    assert mirror.read_text(done.path) == (tmp_path / "out.txt").read_text()
+    assert done.card == expected.card
+    assert again.was_complete
+    # Neither parts nor temporary files stay in the store.
+    left = [name for name in mirror.names(local_path(folder_url)) if not name.startswith("run/")]
+    assert left == ["in.txt.gz", "out.txt", "out.txt.card.json"]
+
+
+@pytest.mark.slow
+def test_the_command_translates_between_urls(bucket, tmp_path):
+    run = upload_folder(write_run(tmp_path / "run"), f"{bucket}/run")
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in lines(10)))
+    link_or_copy(tmp_path / "in.txt", local_path(bucket) / "in.txt")
+    command = [sys.executable, "-m", "dragoman", "translate", run]
+    done = subprocess.run(
+        [*command, "-i", f"{bucket}/in.txt", "-o", f"{bucket}/out.txt"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{bucket}/out.txt" in done.stdout + done.stderr
+    assert str(tmp_path) not in done.stdout + done.stderr
+    assert mirror.read_text(local_path(bucket) / "out.txt").count("\n") == 10
+
+
+@pytest.mark.slow
+def test_an_export_in_a_store_is_complete_and_replaced_only_with_force(folder_url, tmp_path):
+    pytest.importorskip("ctranslate2")
+    run = upload_folder(write_run(tmp_path / "run"), f"{folder_url}/run")
+    result = export(run, output=f"{folder_url}/export")
+    assert path_text(result.folder) == f"{folder_url}/export"
+    with Translator.load(f"{folder_url}/export") as exported, Translator.load(run) as original:
+        texts = lines(5)
+        assert [t.text for t in exported.stream(texts)] == [t.text for t in original.stream(texts)]
+    with pytest.raises(ArtifactError, match=r"exists; to replace it, add --force"):
+        export(run, output=f"{folder_url}/export", quantization="int8")
+    export(run, output=f"{folder_url}/export", quantization="int8", force=True)
+    with Translator.load(f"{folder_url}/export") as exported:
+        assert exported.quantization == "int8"
+
+
+def test_a_missing_model_is_named_by_its_url(folder_url):
+    with pytest.raises(ArtifactError, match=rf"there is no folder '{folder_url}/none'"):
+        Translator.load(f"{folder_url}/none")
+
+
+@pytest.mark.slow
+def test_training_reads_a_prepared_folder_of_a_store(folder_url, tmp_path):
+    recipe = write_corpus(tmp_path / "corpus", count=300)
+    settings = [f"corpus.folder={folder_url}/prepared"]
+    prepare(recipe, settings, workers=1)
+    small = ["model.width=16", "model.heads=2", "model.encoder_layers=1", "model.decoder_layers=1"]
+    steps = ["training.steps=2", "training.warmup_steps=1", "training.validate_every=2"]
+    result = training.train(recipe, [*settings, *small, *steps])
+    assert (result.folder / "model.safetensors").is_file()
+    with pytest.raises(RecipeError, match=r"checkpoints cannot be written to a store yet"):
+        training.train(recipe, [*settings, f"training.folder={folder_url}/run"])
