@@ -4,7 +4,9 @@ import io
 import random
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 
 import pytest
@@ -172,6 +174,31 @@ def test_a_wrong_secret_is_refused_without_naming_it(bucket, monkeypatch):
     assert error.__suppress_context__
     for secret in ("wrong-secret", SECRET_KEY, ACCESS_KEY):
         assert secret not in str(error)
+
+
+class Refuse(BaseHTTPRequestHandler):
+    """Answers 403 to a request for credentials, as a proxy may do."""
+
+    def do_PUT(self):
+        self.send_error(403)
+
+    do_GET = do_PUT  # noqa: N815  (the name of the base class)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_missing_credentials_are_named_at_once(monkeypatch):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refuse) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        # Without credentials in the environment, the client asks the machine's own service.
+        monkeypatch.setenv("AWS_METADATA_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+        with pytest.raises(StorageError, match=r"was refused.*missing.*AWS_ACCESS_KEY_ID"):
+            Store("s3://texts", attempts=2, pause=60).read("a/b")
+        server.shutdown()
 
 
 def test_a_store_that_cannot_be_reached_ends_in_a_plain_error(monkeypatch):

@@ -243,6 +243,9 @@ class Store:
                 kind = type(error).__name__
                 raise StorageError(f"{what} {self.bucket}/{key} is not possible: {kind}") from None
             except (errors.BaseError, OSError, _TruncatedError) as error:
+                # Not every server and not every kind of request says it in obstore's terms.
+                if _status(error) in ("401", "403"):
+                    raise StorageError(self._refused(what, key)) from None
                 # A file where a folder of the key would be: nothing is there.
                 if "(os error 20)" in str(error):
                     raise self._missing(key) from None
@@ -332,13 +335,18 @@ def _reason(error: BaseException) -> str:
     """Describe an error without the server's answer, which may name a key."""
     if isinstance(error, _TruncatedError):
         return "the number of bytes was wrong"
-    status = re.search(r"status code: (\d{3}) ([A-Z][A-Za-z ]*)", str(error))
-    if status:
-        return f"HTTP status {status[1]}"
+    if status := _status(error):
+        return f"HTTP status {status}"
     local = re.search(r"[A-Z][A-Za-z ]+ \(os error \d+\)", str(error))
     if local:
         return local[0]
     return "no connection, or the connection was lost"
+
+
+def _status(error: BaseException) -> str:
+    """The HTTP status of an answer, or nothing."""
+    found = re.search(r"status code: (\d{3}) [A-Z]", str(error))
+    return found[1] if found else ""
 
 
 def _connect(bucket: str) -> tuple[Any, Any]:
