@@ -15,7 +15,9 @@ import typer
 from dragoman import __version__
 from dragoman.cli import corpus, keys, lab, models, suggestions
 from dragoman.cli.adapt import AdaptCommand, adapt
+from dragoman.cli.demo import demo
 from dragoman.cli.distill import DistillCommand, distill
+from dragoman.cli.doctor import doctor
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.explain import explain
 from dragoman.cli.export import export, import_model
@@ -81,7 +83,8 @@ def dragoman(
     """Train translation models on your own parallel text, use them, and inspect them.
 
     Examples:
-      dragoman init first --demo
+      dragoman demo
+      dragoman init first --source train.en --target train.de
       dragoman prepare first/recipe.yaml
       dragoman train first/recipe.yaml
       dragoman translate first/run
@@ -94,8 +97,10 @@ def dragoman(
 
 # Help lists the commands in this order: the order of work.
 _START, _BUILD, _USE, _INSPECT = "Start", "Build", "Use", "Inspect"
+app.command(rich_help_panel=_START)(demo)
 app.command(rich_help_panel=_START)(init)
 app.command(rich_help_panel=_START)(show)
+app.command(rich_help_panel=_START)(doctor)
 app.command(rich_help_panel=_BUILD)(prepare)
 app.command(rich_help_panel=_BUILD)(train)
 app.command(rich_help_panel=_BUILD)(evaluate)
