@@ -7,14 +7,14 @@ SHAPES = tests/contract tests/decoding tests/parity
 # CI lists where its time goes.
 SLOWEST = --durations 25 --durations-min 10
 
-.PHONY: check lint test proof update
+.PHONY: check lint test proof docs update
 
 check: lint
 	$(PYTEST) --hypothesis-profile quick -m "not slow and not long"
 
 lint:
-	ruff format --check src tests bench
-	ruff check src tests bench
+	ruff format --check src tests bench docs_build
+	ruff check src tests bench docs_build
 	mypy
 	lint-imports
 
@@ -28,6 +28,10 @@ test: lint
 # parts.
 proof:
 	$(PYTEST) --hypothesis-profile proof -m long
+
+# The documentation site, in site/.
+docs:
+	PYTHONPATH=. zensical build --clean --strict
 
 # Refresh the versions that CI installs.
 update:

@@ -21,6 +21,7 @@ from dragoman.corpus import demo
 from dragoman.errors import RecipeError
 from dragoman.lab.catalog import find_claim
 from dragoman.recipe.files import load_recipe
+from dragoman.workflow import demonstration
 from dragoman.workflow.exporting import export
 from support import s3_server
 from support.small_models import EVERY_PART
@@ -55,6 +56,8 @@ NOT_RUN = {
 NOT_RUN_DOCUMENTS = {
     "CONTRIBUTING.md": "sets up the environment in which the tests run",
     "docs/operate.md": "starts servers; `tests/serving/test_deployment.py` reads its commands",
+    "docs/reference/commands.md": "help pages, which `tests/project/test_site.py` compares",
+    "docs/reference/python.md": "has no commands",
     "docs/results.md": "trains for hours; `bench/results.py` writes its figures from the runs",
 }
 RUN_IN_PROOFS = {"docs/exercises.md": "many models and claims; CI checks that they exist"}
@@ -143,7 +146,7 @@ class Workspace:
         write_documents(folder)
         own = re.search(
             r"^```python\n(\"\"\"Gaussian similarity.*?)^```",
-            (ROOT / "README.md").read_text(encoding="utf-8"),
+            (ROOT / "docs" / "guides" / "add-a-part.md").read_text(encoding="utf-8"),
             re.MULTILINE | re.DOTALL,
         )
         (folder / "custom").mkdir()
@@ -239,6 +242,9 @@ class Workspace:
                 "dragoman train first/recipe.yaml",
             ):
                 self.run(command)
+        if text.startswith("dragoman demo") and not (self.folder / "demo").exists():
+            # The demo continues with a corpus and a recipe that exist.
+            self._shorten(demonstration.make_corpus(self.folder / "demo").parent)
         if "s3://" in text and not self.has_store:
             self.has_store = True
             self._provide_store()

@@ -250,7 +250,7 @@ def _merge(base: Any, change: Any) -> Any:
 def _lines(section: BaseModel, values: dict[str, Any], indent: str) -> Iterator[str]:
     for name, setting in type(section).model_fields.items():
         value = getattr(section, name)
-        comment = _comment(setting)
+        comment = describe_setting(setting)
         if isinstance(value, Section):
             yield from _commented(f"{indent}{name}:", comment)
             yield from _lines(value, values[name], indent + "  ")
@@ -261,7 +261,7 @@ def _lines(section: BaseModel, values: dict[str, Any], indent: str) -> Iterator[
             yield from _commented(f"{indent}{name}: {_scalar(values[name])}", comment)
 
 
-def _comment(setting: FieldInfo) -> str:
+def describe_setting(setting: FieldInfo) -> str:
     """Return the description of a setting and, if it is a choice, the possible values."""
     description, values = setting.description or "", _possible_values(setting)
     words = description.replace("(", " ").replace(")", " ").replace(",", " ").split()

@@ -1,0 +1,1 @@
+"""Tools that build the documentation site; not part of the package."""
