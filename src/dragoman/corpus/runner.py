@@ -22,7 +22,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -108,12 +108,45 @@ def _cluster_cpus() -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
+class PreparationProgress(NamedTuple):
+    """How many tasks of a stage are done, or how many sentences."""
+
+    stage: str
+    done: int
+    total: int
+    unit: str = "tasks"
+    host: str = ""
+    """The machine on which the last task ran; empty if no task ran yet."""
+
+
 class FinishedTask(NamedTuple):
     """A task that is done, and where it ran."""
 
     task: PreparationTask
     host: str
     """The name of the machine; empty if the task was done before."""
+
+
+def run_stage(
+    stage: str,
+    tasks: Sequence[PreparationTask],
+    workers: int,
+    on_progress: Callable[[PreparationProgress], None],
+) -> None:
+    """Run the tasks of one stage that are not done yet, and report the progress."""
+    if not tasks:
+        return
+    # Two tasks with the same result are the same work.
+    by_result = {task.result: task for task in tasks}
+    finished = existing(list(by_result))
+    waiting = [task for result, task in by_result.items() if result not in finished]
+    total = sum(task.amount for task in by_result.values())
+    done = total - sum(task.amount for task in waiting)
+    unit = tasks[0].unit
+    on_progress(PreparationProgress(stage, done, total, unit))
+    for task, host in run(waiting, workers):
+        done += task.amount
+        on_progress(PreparationProgress(stage, done, total, unit, host))
 
 
 def run(tasks: Sequence[PreparationTask], workers: int) -> Iterator[FinishedTask]:
