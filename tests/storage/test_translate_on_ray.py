@@ -26,13 +26,22 @@ from support.netlab import why_impossible
 from support.s3_server import is_installed
 from support.translator_models import lines, write_run
 
+LINES = int(os.environ.get("DRAGOMAN_TEST_LINES", "24000"))
+# Small parts, so that a machine is lost in the middle of a short text.
+PART_BYTES = 1 << 15 if LINES < 100_000 else translation.PART_BYTES
 pytestmark = [
-    pytest.mark.timeout(1200),
+    pytest.mark.timeout(1200 + LINES // 4),
     # Daft leaves the pipes of its processes to the garbage collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
 SCRIPT = Path(__file__).parents[1] / "support" / "translate_text_files.py"
+ALONE = """
+import runpy, sys
+from dragoman.workflow import translation
+translation.PART_BYTES = int(sys.argv.pop(1))
+runpy.run_module("dragoman", run_name="__main__")
+"""
 WRITTEN = """
 import hashlib, json, sys
 from dragoman.corpus.files import read_blocks
@@ -45,9 +54,8 @@ for name in names(folder):
     found[name] = json.loads(text) if is_card else hashlib.sha256(text).hexdigest()
 print(json.dumps(found))
 """
-LINES = int(os.environ.get("DRAGOMAN_TEST_LINES", "24000"))
 TWO_NODES = """
-import os, sys, runpy
+import glob, os, runpy, sys, threading, time
 os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_DISABLE_DASHBOARD="1")
 # Ray gives its workers a low priority; on a busy machine they would not start in time.
 os.environ.update(RAY_worker_niceness="0", DAFT_PROGRESS_BAR="0")
@@ -56,8 +64,19 @@ from ray.cluster_utils import Cluster
 # Ray replaces 127.0.0.1 by the address of the machine; 127.0.0.2 is loopback too and is kept.
 head = dict(num_cpus=1, node_ip_address="127.0.0.2", include_dashboard=False)
 cluster = Cluster(initialize_head=True, head_node_args=head)
-cluster.add_node(num_cpus=1, node_ip_address="127.0.0.3")
-sys.argv = ["dragoman", *sys.argv[1:], "--cluster", cluster.address]
+second = cluster.add_node(num_cpus=1, node_ip_address="127.0.0.3")
+from dragoman.workflow import translation
+translation.PART_BYTES = 500
+parts, *words = sys.argv[1:]
+
+def lose_the_second():
+    while not glob.glob(parts):
+        time.sleep(0.01)
+    cluster.remove_node(second, allow_graceful=False)
+    print("lost", flush=True)
+
+threading.Thread(target=lose_the_second, daemon=True).start()
+sys.argv = ["dragoman", *words, "--cluster", cluster.address]
 try:
     runpy.run_module("dragoman", run_name="__main__")
 finally:
@@ -72,23 +91,26 @@ def write_text(path, count, seed):
 
 
 @pytest.mark.slow
-def test_a_local_ray_cluster_translates_like_one_process(tmp_path, monkeypatch):
+def test_a_local_ray_cluster_that_loses_a_node_translates_like_one_process(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
     run = write_run(tmp_path / "run")
     export(run)
     for seed in (1, 2):
-        write_text(tmp_path / "in" / f"{seed}.txt", 200, seed)
+        write_text(tmp_path / "in" / f"{seed}.txt", 400, seed)
     url = f"file://{tmp_path}"
     words = ["translate", f"{url}/run", "-i", f"{url}/in/*.txt", "-o", f"{url}/out"]
+    parts = f"{tmp_path}/out/.parts/*/*/0*-*"
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", TWO_NODES, *words, "--workers", "2"],
+        [sys.executable, "-W", "ignore", "-c", TWO_NODES, parts, *words, "--workers", "2"],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=500,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "2 files, 400 lines, engine ctranslate2" in done.stderr
+    assert "2 files, 800 lines, engine ctranslate2" in done.stderr
+    assert "lost" in done.stdout, "the node was lost before the end"
+    monkeypatch.setattr(translation, "PART_BYTES", 500)
     with Translator.load(run, threads=1) as translator:
         for name in ("1.txt", "2.txt"):
             one = tmp_path / f"one-{name}"
@@ -140,7 +162,7 @@ def translate_alone(model, texts, folder):
     for source in sorted(texts.iterdir()):
         output = folder / source.stem
         words = ["translate", model, "-i", source, "-o", output, "--threads", "1"]
-        command = [sys.executable, "-m", "dragoman", *map(str, words)]
+        command = [sys.executable, "-c", ALONE, str(PART_BYTES), *map(str, words)]
         subprocess.run(command, check=True, capture_output=True)
         text = output.read_bytes()
         assert text.count(b"\n") == LINES // 2
@@ -190,11 +212,11 @@ def test_three_machines_translate_like_one(machines, model, texts, tmp_path, los
     machines.upload(texts, f"{url}/in")
     words = [f"{url}/model", f"{url}/in/*.txt.zst", f"{url}/out"]
     began, meter = time.monotonic(), HostMeter(machines)
-    job = machines.begin(SCRIPT, machines.address, "3", *words)
+    job = machines.begin(SCRIPT, str(PART_BYTES), machines.address, "3", *words)
     if lost:
-        job.wait_for("translate", 1)
+        job.wait_for("translate", 1, timeout=600)
         machines.lab.kill(lost)
-    job.finish(timeout=LINES / 10)
+    job.finish(timeout=600 + LINES / 10)
     seconds, on_hosts = time.monotonic() - began, meter.seconds()
     expected, single = translate_alone(model, texts, tmp_path)
     written = json.loads(machines.python("-c", WRITTEN, f"{url}/out"))
