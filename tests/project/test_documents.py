@@ -48,6 +48,8 @@ NOT_RUN = {
     "dragoman translate student/run": "the student of the command before",
     "dragoman prepare s3://texts/en-de/recipe.yaml --cluster HOST:6379 --workers 64": "needs a "
     "cluster; tests/storage/test_cluster.py has one",
+    "dragoman translate s3://texts/model -i 's3://texts/in/*.txt.zst' -o s3://texts/out/ "
+    "--cluster HOST:6379 --workers 64": "ditto; tests/storage/test_translate_on_ray.py",
     "dragoman lab run C1 --seed 1 -o lab-1": "takes a minute; tests/lab runs other claims",
     "dragoman lab run C1 --seed 2 -o lab-2": "takes a minute, and differs only in the seed",
     "dragoman lab run C1 --seed 3 -o lab-3": "takes a minute, and differs only in the seed",

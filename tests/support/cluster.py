@@ -24,9 +24,9 @@ _UPLOAD = """
 import sys
 from pathlib import Path
 from dragoman.storage.files import link_or_copy
-from dragoman.storage.mirror import local_path
-for file in filter(Path.is_file, Path(sys.argv[1]).iterdir()):
-    link_or_copy(file, local_path(sys.argv[2]) / file.name)
+from dragoman.storage.mirror import local_path, names
+for name in names(Path(sys.argv[1])):
+    link_or_copy(Path(sys.argv[1]) / name, local_path(sys.argv[2]) / name)
 """
 _PUBLISHED = """
 import json, sys
@@ -87,12 +87,14 @@ class Cluster:
 
     def begin_prepare(self, url: str, script: Path, workers: int) -> Preparation:
         """Start the preparation of a recipe in the store."""
-        log = self.logs / f"{url.rpartition('/')[2]}-{time.monotonic_ns()}.log"
-        command = [sys.executable, "-W", "ignore", str(script), f"{url}/recipe.yaml"]
+        return self.begin(script, f"{url}/recipe.yaml", str(workers), self.address)
+
+    def begin(self, script: Path, *words: str) -> Preparation:
+        """Start a script on the first host; it writes its progress as JSON."""
+        log = self.logs / f"{script.stem}-{time.monotonic_ns()}.log"
+        command = [sys.executable, "-W", "ignore", str(script), *words]
         with log.open("wb") as output:
-            process = self.lab.begin(
-                self.hosts[0], [*command, str(workers), self.address], self.variables, output
-            )
+            process = self.lab.begin(self.hosts[0], command, self.variables, output)
         return Preparation(process, log)
 
     def start_ray(self, host: str) -> None:
@@ -111,7 +113,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A preparation that runs on the cluster."""
+    """A preparation or a translation that runs on the cluster."""
 
     process: subprocess.Popen[bytes]
     log: Path

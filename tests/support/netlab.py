@@ -76,6 +76,10 @@ class Lab:
         """Return the address of a host."""
         return f"10.87.0.{1 + self._names.index(name)}"
 
+    def process_namespace(self, name: str) -> str:
+        """Return the name of a host's process namespace, as /proc/PID/ns/pid shows it."""
+        return os.readlink(f"/proc/{self._first_process[name]}/ns/pid")
+
     def start(self, name: str) -> None:
         """Start a host with an empty layer, and connect it."""
         known = "".join(f"{self.address(other)} {other}\\n" for other in self._names)

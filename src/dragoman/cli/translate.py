@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,13 +39,33 @@ def translate(
         ),
     ] = None,
     text: Annotated[str | None, typer.Option(help="Translate this text instead of stdin.")] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--input", "-i", help="Text file, plain or compressed (gz, bz2, xz, zst)."),
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="FILE",
+            help="Text file, plain or compressed (gz, bz2, xz, zst); several: a pattern in quotes, "
+            "or this option again.",
+        ),
     ] = None,
     target: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Output file; of documents: a folder.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Output file; of several files or of documents: a folder."
+        ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Translate files with this many processes (0 = all cores); -o is a folder.",
+        ),
+    ] = None,
+    cluster: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Translate files on the Ray cluster at this address."),
+    ] = "",
     ensemble: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,7 +106,11 @@ def translate(
     ] = None,
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Translate again what is already translated."),
+        typer.Option(
+            "--overwrite",
+            help="Translate again what is already translated; of several files: replace other "
+            "translations.",
+        ),
     ] = False,
     strict: Annotated[
         bool,
@@ -111,8 +135,44 @@ def translate(
       dragoman translate first/run decoding.beam_size=1 < in.txt > out.txt
       dragoman translate first/run -i in.txt.gz -o out.txt
       dragoman translate first/run --ensemble second/run < in.txt > out.txt
+      dragoman translate first/run -i 'texts/*.txt.gz' -o translated --workers 8
+      dragoman translate s3://models/en-de -i 's3://texts/*.zst' -o s3://texts/de/ \\
+        --cluster HOST:6379 --workers 64
     """
     settings, documents = _split_arguments(run, arguments or [])
+    if cluster or workers is not None or _are_several(inputs or []):
+        _check_options(
+            {
+                "a document": documents,
+                "--text": text is not None,
+                "--shard": shard != "1/1",
+                "--glossary": glossary,
+                "--memory": memory,
+                "--protect": protect,
+                "--strict": strict,
+                "--dry-run": dry_run,
+                "--device": device != "auto",
+                "--threads": threads,
+            },
+            inputs or [],
+            target,
+        )
+        _translate_text_files(
+            models=(run, *(ensemble or [])),
+            inputs=tuple(inputs or []),
+            output=str(target),
+            settings=tuple(settings),
+            language=language,
+            engine=engine,
+            as_json=json,
+            plain=plain,
+            overwrite=overwrite,
+            trust_parts=trust_parts,
+            workers=workers or 0,
+            cluster=cluster,
+        )
+        return
+    source = Path(inputs[0]) if inputs else None
     _check_arguments(documents, source, target, text, plain=plain)
     if not documents and (glossary or memory or protect or overwrite or strict or dry_run):
         raise DataError(
@@ -186,6 +246,45 @@ def translate(
                 show_translation(result)
             else:
                 _translate_lines(translator, text, language, as_json=json)
+
+
+def _are_several(inputs: list[str]) -> bool:
+    """Return whether the inputs are several files, or a pattern."""
+    if len(inputs) != 1:
+        return bool(inputs)
+    name = inputs[0]
+    return any(sign in name for sign in "*?[") and not Path(name).exists()
+
+
+def _check_options(others: dict[str, object], inputs: list[str], target: Path | None) -> None:
+    """Refuse options that do not go together with several files or processes."""
+    mistakes = []
+    used = [name for name, value in others.items() if value]
+    if used:
+        mistakes.append(
+            f"{', '.join(used)} cannot be used with several input files, --workers or --cluster; "
+            "each worker uses one thread of the CPU, and the whole of every file is translated"
+        )
+    if not inputs or target is None:
+        mistakes.append("several processes translate files: give -i FILE or -i 'PATTERN'")
+        mistakes.append("give a folder for the translations: -o FOLDER")
+    if mistakes:
+        raise DataError("\n".join(mistakes))
+
+
+def _translate_text_files(**options: Any) -> None:
+    """Translate several files, and show what it took."""
+    with (
+        stoppable(_RESUME),
+        needs("translating several files", "cluster" if options["cluster"] else "prepare"),
+    ):
+        from dragoman.cli.display.preparation import PreparationDisplay
+        from dragoman.cli.display.translation import show_text_files
+        from dragoman.workflow.text_files import TextFilesRequest, translate_text_files
+
+        with PreparationDisplay() as display:
+            result = translate_text_files(TextFilesRequest(**options), display.show)
+        show_text_files(result)
 
 
 def _check_report(report: DocumentsReport, *, strict: bool) -> None:

@@ -14,6 +14,7 @@ read normally.
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import lzma
 import os
@@ -135,6 +136,30 @@ def _decompress(file: BinaryIO, extension: str) -> BinaryIO:
     if extension == ".zst":
         return _decompress_zstandard(file)
     return file
+
+
+@contextlib.contextmanager
+def open_compressed(path: Path, extension: str) -> Iterator[BinaryIO]:
+    """Open a new file that is compressed as the extension says; equal input gives equal bytes."""
+    if extension == ".zst":
+        import pyarrow  # noqa: PLC0415  (see `_decompress_zstandard`)
+
+        with pyarrow.CompressedOutputStream(str(path), "zstd") as packed:
+            yield cast(BinaryIO, packed)
+        return
+    with path.open("wb") as file:
+        if extension == ".gz":
+            # Without the name and the time, which gzip writes by default.
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+                yield cast(BinaryIO, packed)
+        elif extension == ".bz2":
+            with bz2.open(file, "wb") as packed:
+                yield cast(BinaryIO, packed)
+        elif extension == ".xz":
+            with lzma.open(file, "wb") as packed:
+                yield cast(BinaryIO, packed)
+        else:
+            yield file
 
 
 def _decompress_zstandard(file: BinaryIO) -> BinaryIO:

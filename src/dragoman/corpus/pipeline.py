@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 from dragoman.corpus import runner, table
 from dragoman.corpus.augmentation import AugmentationSettings
@@ -30,6 +29,7 @@ from dragoman.corpus.results import (
     SplitResult,
     TokenizerResult,
 )
+from dragoman.corpus.runner import PreparationProgress
 from dragoman.corpus.stage_key import FileHashes, part_key, stage_key
 from dragoman.corpus.stages.clean import CleanTask
 from dragoman.corpus.stages.deduplicate import ExactTask, NearTask, SignTask
@@ -59,17 +59,6 @@ CHUNK_ROWS = (20_000, 1_000_000)
 A cleaned chunk has one batch for each bucket; large chunks keep these batches large enough."""
 BUCKET_ROWS = 500_000
 """Approximate number of rows of a bucket."""
-
-
-class PreparationProgress(NamedTuple):
-    """How many tasks of a stage are done, or how many sentences."""
-
-    stage: str
-    done: int
-    total: int
-    unit: str = "tasks"
-    host: str = ""
-    """The machine on which the last task ran; empty if no task ran yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,16 +348,4 @@ class Pipeline:
         return publish(self.folder, encode.shards, tokenizers, held_out, header)
 
     def _run(self, stage: str, tasks: Sequence[PreparationTask]) -> None:
-        if not tasks:
-            return
-        # Corpora with the same content have the same result: read them once.
-        by_result = {task.result: task for task in tasks}
-        finished = mirror.existing(list(by_result))
-        waiting = [task for result, task in by_result.items() if result not in finished]
-        total = sum(task.amount for task in by_result.values())
-        done = total - sum(task.amount for task in waiting)
-        unit = tasks[0].unit
-        self.on_progress(PreparationProgress(stage, done, total, unit))
-        for task, host in runner.run(waiting, self.workers):
-            done += task.amount
-            self.on_progress(PreparationProgress(stage, done, total, unit, host))
+        runner.run_stage(stage, tasks, self.workers, self.on_progress)

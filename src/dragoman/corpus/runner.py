@@ -3,9 +3,9 @@
 The program and the output bytes are the same in both cases. A task fits into one process, writes
 one result in one atomic move, and is skipped if its result exists. So whatever was killed, a second
 run continues from there. On a cluster, every task is a partition of its own, and Daft spreads the
-partitions over the machines. If a machine is lost, its tasks run again elsewhere. If one worker is
-enough, the tasks run in this process, because starting a process takes longer than cleaning a small
-corpus.
+partitions over the machines. If a machine is lost, the tasks without a result run again. If one
+worker is enough, the tasks run in this process, because starting a process takes longer than
+cleaning a small corpus.
 
 This is the only module that imports Daft, and it imports Daft when the first task runs. Both Daft
 and Ray send usage statistics by default. The text that is prepared is private, so telemetry is
@@ -22,7 +22,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -108,12 +108,45 @@ def _cluster_cpus() -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
+class PreparationProgress(NamedTuple):
+    """How many tasks of a stage are done, or how many sentences."""
+
+    stage: str
+    done: int
+    total: int
+    unit: str = "tasks"
+    host: str = ""
+    """The machine on which the last task ran; empty if no task ran yet."""
+
+
 class FinishedTask(NamedTuple):
     """A task that is done, and where it ran."""
 
     task: PreparationTask
     host: str
     """The name of the machine; empty if the task was done before."""
+
+
+def run_stage(
+    stage: str,
+    tasks: Sequence[PreparationTask],
+    workers: int,
+    on_progress: Callable[[PreparationProgress], None],
+) -> None:
+    """Run the tasks of one stage that are not done yet, and report the progress."""
+    if not tasks:
+        return
+    # Two tasks with the same result are the same work.
+    by_result = {task.result: task for task in tasks}
+    finished = existing(list(by_result))
+    waiting = [task for result, task in by_result.items() if result not in finished]
+    total = sum(task.amount for task in by_result.values())
+    done = total - sum(task.amount for task in waiting)
+    unit = tasks[0].unit
+    on_progress(PreparationProgress(stage, done, total, unit))
+    for task, host in run(waiting, workers):
+        done += task.amount
+        on_progress(PreparationProgress(stage, done, total, unit, host))
 
 
 def run(tasks: Sequence[PreparationTask], workers: int) -> Iterator[FinishedTask]:
@@ -221,7 +254,11 @@ def _worker(kind: type[PreparationTask], count: int, driver: int | None) -> Any:
 
     # The class is defined here, so it is sent to the workers by value. The class of the task is
     # sent by name, so a worker imports only what this stage needs.
-    @daft.cls(use_process=driver is not None, max_concurrency=count)
+    # Ray would start the worker of a lost machine again, and wait for a free CPU for ever if the
+    # other workers have them all. Without that, Daft gives up, and the remaining tasks run again.
+    ray_options = {"max_restarts": 0, "max_task_retries": 0} if driver is None else None
+
+    @daft.cls(use_process=driver is not None, max_concurrency=count, ray_options=ray_options)
     class Worker:
         def __init__(self) -> None:
             if driver is not None:

@@ -16,14 +16,14 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from dragoman.artifact import tokenizer_hashes
+from dragoman.artifact import resolve_model, tokenizer_hashes
 from dragoman.corpus.files import COMPRESSIONS, read_lines
 from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.row import Reject
@@ -121,16 +121,28 @@ def find_translation_model(
     mistakes += _model_mistakes(model, entry, recipe)
     if mistakes:
         raise RecipeError(mistakes)
+    named = NamedModel(entry.models, folders, settings, entry.language, trust_parts)
+    return translation_model(model, named)
+
+
+class NamedModel(NamedTuple):
+    """A model as a user names it."""
+
+    names: tuple[str, ...]
+    folders: tuple[Path, ...]
+    settings: tuple[str, ...]
+    language: str
+    trust_parts: bool
+
+
+def translation_model(model: FoundModel, named: NamedModel) -> TranslationModel:
+    """Describe a model that was found, so that workers load exactly this one."""
     return TranslationModel(
-        names=entry.models,
-        folders=folders,
-        settings=settings,
-        language=entry.language,
-        trust_parts=trust_parts,
+        *named,
         engine=model.engine,
         model_hash=model.model_hash,
         quantization=model.quantization,
-        key=_model_key(model, folders, settings, entry.language),
+        key=_model_key(model, named),
     )
 
 
@@ -188,9 +200,7 @@ def _fits(expected: tuple[str, str], actual: tuple[str, str]) -> bool:
     )
 
 
-def _model_key(
-    model: FoundModel, folders: Sequence[Path], settings: Sequence[str], language: str
-) -> str:
+def _model_key(model: FoundModel, named: NamedModel) -> str:
     """Hash everything that determines the output of a model."""
     inputs = [
         VERSION,
@@ -199,9 +209,9 @@ def _model_key(
         model.engine,
         tokenizer_hashes(model.tokenizer),
         # The files, because another version of Dragoman may read them with more settings.
-        [sha256(folder / "recipe.yaml") for folder in folders],
-        sorted(settings),
-        language,
+        [sha256(resolve_model(folder) / "recipe.yaml") for folder in named.folders],
+        sorted(named.settings),
+        named.language,
     ]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 

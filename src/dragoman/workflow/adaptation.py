@@ -50,7 +50,7 @@ from dragoman.adaptation.size import measure_size
 from dragoman.adaptation.versions import VersionedModel
 from dragoman.artifact import Artifact, read_artifact, resolve_model
 from dragoman.corpus.filter import Pair
-from dragoman.corpus.pipeline import PreparationProgress
+from dragoman.corpus.runner import PreparationProgress
 from dragoman.errors import ArtifactError, DataError
 from dragoman.inference.translator import Translator
 from dragoman.recipe.files import dump_recipe

@@ -43,7 +43,7 @@ from dragoman.adaptation.distillation_report import (
     render,
 )
 from dragoman.artifact import CHECKPOINTS, read_artifact, resolve_model
-from dragoman.corpus.pipeline import PreparationProgress
+from dragoman.corpus.runner import PreparationProgress
 from dragoman.errors import ArtifactError, DataError, RecipeError
 from dragoman.inference.loading import LoadOptions, find_model
 from dragoman.inference.translator import Translator

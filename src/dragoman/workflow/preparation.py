@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.corpus import runner
-from dragoman.corpus.pipeline import Pipeline, PreparationProgress
+from dragoman.corpus.pipeline import Pipeline
 from dragoman.corpus.report.gather import gather
 from dragoman.corpus.report.html import render
 from dragoman.corpus.report.model import Report
+from dragoman.corpus.runner import PreparationProgress
 from dragoman.data.manifest import Manifest
 from dragoman.recipe.schema import Recipe
 from dragoman.storage.files import refuse_outside_links, write_text

@@ -231,7 +231,7 @@ class _Job:
         start, end = span
         written = []
         on_progress(TranslationProgress(0, end - start, 0))
-        for first, last in _part_ranges(file, start, end):
+        for first, last in part_ranges(file, start, end, PART_BYTES):
             part = parts / f"{first:015}"
             written.append(part)
             new_lines = 0 if mirror.exists(part) else self._translate_part(file, first, last, part)
@@ -240,7 +240,7 @@ class _Job:
 
     def _translate_part(self, file: BinaryIO, first: int, last: int, part: Path) -> int:
         """Translate a part, count its lines and flags, and return the number of lines."""
-        lines, newlines = _read_lines(file, first, last)
+        lines, newlines = read_part(file, first, last)
         translations = self.translator.stream(
             lines, language=self.language, with_alignment=self.as_json
         )
@@ -366,14 +366,15 @@ def _line_start(file: BinaryIO, position: int, size: int) -> int:
     return file.tell()
 
 
-def _part_ranges(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, int]]:
+def part_ranges(file: BinaryIO, start: int, end: int, part_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield the first byte of each part, and the byte after its last; a part has whole lines."""
     while start < end:
-        stop = min(_line_start(file, min(start + PART_BYTES, end), end), end)
+        stop = min(_line_start(file, min(start + part_bytes, end), end), end)
         yield start, stop
         start = stop
 
 
-def _read_lines(file: BinaryIO, first: int, last: int) -> tuple[list[str], list[bytes]]:
+def read_part(file: BinaryIO, first: int, last: int) -> tuple[list[str], list[bytes]]:
     """Read the lines of a part and their newlines; the last line of a file may have no newline."""
     file.seek(first)
     lines = file.read(last - first).split(b"\n")

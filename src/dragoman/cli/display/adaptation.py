@@ -13,7 +13,7 @@ from rich.table import Table
 from dragoman.adaptation.gate import RuleName
 from dragoman.adaptation.report.model import REPORT_PAGE
 from dragoman.cli.display.training import TrainingDisplay
-from dragoman.corpus.pipeline import PreparationProgress
+from dragoman.corpus.runner import PreparationProgress
 from dragoman.training.events import TrainingSummary
 from dragoman.workflow.adaptation import AdaptationEvent, AdaptationResult, AdaptationStage
 

@@ -15,7 +15,7 @@ from dragoman.adaptation.distillation_report import COLUMNS, REPORT_PAGE, Distil
 from dragoman.cli.console import printable
 from dragoman.cli.display.preparation import PreparationDisplay
 from dragoman.cli.display.training import TrainingDisplay
-from dragoman.corpus.pipeline import PreparationProgress
+from dragoman.corpus.runner import PreparationProgress
 from dragoman.workflow.distillation import (
     DistillationEvent,
     DistillationResult,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.progress import TimeRemainingColumn as TimeRemaining
 
-from dragoman.corpus.pipeline import PreparationProgress
+from dragoman.corpus.runner import PreparationProgress
 
 
 class PreparationDisplay:

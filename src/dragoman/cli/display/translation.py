@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dragoman.storage.mirror import path_text
+from dragoman.workflow.text_files import TextFilesResult
 from dragoman.workflow.translation import TranslationProgress, TranslationResult
 
 
@@ -59,3 +60,25 @@ def show_translation(result: TranslationResult) -> None:
     if result.was_complete:
         summary = "already complete; nothing to do"
     _console().print(f"{path_text(result.path)}: {summary}", soft_wrap=True)
+
+
+def show_text_files(result: TextFilesResult) -> None:
+    """Print where the translations are, and what they took."""
+    card = result.card
+    files = "1 file" if card.files == 1 else f"{card.files:,} files"
+    flags = [f"{count:,} {name}" for name, count in card.flags.items()]
+    hosts = "1 machine" if len(card.hosts) == 1 else f"{len(card.hosts)} machines"
+    per_sentence = 1000 * card.cpu_seconds / max(1, card.sentences)
+    cost = f"{card.cpu_seconds:,.0f} CPU seconds ({per_sentence:.2f} ms per sentence)"
+    summary = "; ".join(
+        [
+            f"{files}, {card.lines:,} lines, engine {card.engine}",
+            f"{cost}, {card.seconds:,.0f} seconds, {hosts}",
+            *flags,
+        ]
+    )
+    if result.was_complete:
+        summary = f"{files}: already complete; nothing to do"
+    console = _console()
+    console.print(f"{path_text(result.folder)}: {summary}", soft_wrap=True)
+    console.print(f"Card: {path_text(result.card_path)}", soft_wrap=True)
