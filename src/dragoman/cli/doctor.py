@@ -46,7 +46,7 @@ def doctor(
 
 def _print(check: Check) -> None:
     mark = typer.style(_MARKS[check.status], fg=_COLORS[check.status], bold=True)
-    typer.echo(f" {mark}  {check.name:<14}{_wrap(check.found)}")
+    typer.echo(f" {mark}  {check.name:<14}{_wrap(check.result)}")
     if check.advice:
         typer.echo(" " * _INDENT + _wrap(check.advice))
 

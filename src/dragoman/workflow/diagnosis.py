@@ -1,6 +1,6 @@
 """Examine the machine and the installation, for `dragoman doctor`.
 
-Each `Check` says what was found and, if something would make Dragoman faster or complete, what to
+Each `Check` says what it found and, if something would make Dragoman faster or complete, what to
 type. Nothing is sent anywhere, and nothing is changed.
 """
 
@@ -51,7 +51,7 @@ class Check:
     """One finding."""
 
     name: str
-    found: str
+    result: str
     status: Status = "ok"
     advice: str = ""
     """What to do, for example a command; empty if nothing is needed."""
@@ -102,15 +102,15 @@ def _check_torch() -> Check:
     elif torch.version.hip:
         build = f"ROCm {torch.version.hip}"
     threads = torch.get_num_threads()
-    found = f"{torch.__version__}, {build}, {_count(threads, 'thread')}"
+    result = f"{torch.__version__}, {build}, {_count(threads, 'thread')}"
     cpus = available_cpus()
     if threads > cpus:
         advice = f"PyTorch would start {threads} threads on {_count(cpus, 'CPU')}: "
-        return Check("PyTorch", found, "advice", f"{advice}export OMP_NUM_THREADS={cpus}")
+        return Check("PyTorch", result, "advice", f"{advice}export OMP_NUM_THREADS={cpus}")
     if threads < cpus and "OMP_NUM_THREADS" in os.environ:
         advice = f"OMP_NUM_THREADS={threads} leaves {_count(cpus - threads, 'CPU')} unused: "
-        return Check("PyTorch", found, "advice", f"{advice}unset OMP_NUM_THREADS")
-    return Check("PyTorch", found)
+        return Check("PyTorch", result, "advice", f"{advice}unset OMP_NUM_THREADS")
+    return Check("PyTorch", result)
 
 
 def _check_gpu() -> Check:
@@ -151,10 +151,10 @@ def _check_engine() -> Check:
 
 def _check_cpu(root: Path = Path("/")) -> Iterator[Check]:
     cpus, machine_cpus = available_cpus(root), os.cpu_count() or 1
-    found = f"{cpus} of {machine_cpus} CPUs" if cpus < machine_cpus else _count(cpus, "CPU")
+    result = f"{cpus} of {machine_cpus} CPUs" if cpus < machine_cpus else _count(cpus, "CPU")
     if instructions := _instructions(root):
-        found += f", {', '.join(instructions)}"
-    yield Check("CPU", found)
+        result += f", {', '.join(instructions)}"
+    yield Check("CPU", result)
     load = os.getloadavg()[0] / cpus
     stolen = _stolen_share(root)
     if stolen > _MUCH_STOLEN:
@@ -206,24 +206,24 @@ def _stolen_share(root: Path) -> float:
 
 def _check_memory() -> Check:
     free = available_memory()
-    found = f"{free / _GIB:.1f} GiB available to this process"
+    result = f"{free / _GIB:.1f} GiB available to this process"
     if free < _LITTLE_MEMORY:
         return Check(
             "Memory",
-            found,
+            result,
             "advice",
             "enough for the preset demo; for more, end other programs or raise the memory limit "
             "of the container",
         )
-    return Check("Memory", found)
+    return Check("Memory", result)
 
 
 def _check_disk(folder: Path) -> Check:
     free = shutil.disk_usage(folder).free
-    found = f"{free / _GIB:.1f} GiB free in this folder"
+    result = f"{free / _GIB:.1f} GiB free in this folder"
     if free < _LITTLE_DISK:
-        return Check("Disk", found, "advice", "preparation needs about 1.6 GB per million pairs")
-    return Check("Disk", found)
+        return Check("Disk", result, "advice", "preparation needs about 1.6 GB per million pairs")
+    return Check("Disk", result)
 
 
 def _check_allocator() -> Check:

@@ -162,7 +162,7 @@ def translate_text_files(
     """
     began = time.monotonic()
     report = on_progress or (lambda _: None)
-    sources, found = _check(request)
+    sources, available_model = _check(request)
     named = NamedModel(
         request.models,
         tuple(local_path(name) for name in request.models),
@@ -170,7 +170,7 @@ def translate_text_files(
         request.language,
         request.trust_parts,
     )
-    model = translation_model(found, named)
+    model = translation_model(available_model, named)
     files = [_file(source, request, model) for source in sources]
     cards = [file.card() for file in files]
     missing = [file for file, card in zip(files, cards, strict=True) if card is None]
@@ -178,7 +178,7 @@ def translate_text_files(
     if missing:
         if request.cluster:
             runner.use_cluster(request.cluster)
-        _translate(missing, request, model, found.recipe.decoding, report)
+        _translate(missing, request, model, available_model.recipe.decoding, report)
     job_key = stage_key([file.key for file in files])
     card_path = local_path(request.output) / f"translation-{job_key}.card.json"
     was_complete = not missing
@@ -199,7 +199,7 @@ def translate_text_files(
             model=model.model_hash,
             engine=model.engine,
             quantization=model.quantization,
-            decoding=found.recipe.decoding,
+            decoding=available_model.recipe.decoding,
             language=request.language,
         )
         write_text(card_path, card.model_dump_json(indent=1) + "\n")
@@ -279,17 +279,19 @@ def _check(request: TextFilesRequest) -> tuple[list[Path], FoundModel]:
     mistakes += _output_mistakes(sources, local_path(request.output))
     options = LoadOptions(request.engine, trust_parts=request.trust_parts)
     error_of_model: DragomanError | None = None
-    found: FoundModel | None = None
+    available_model: FoundModel | None = None
     try:
-        found = find_model([local_path(name) for name in request.models], request.settings, options)
+        available_model = find_model(
+            [local_path(name) for name in request.models], request.settings, options
+        )
     except DragomanError as error:
         error_of_model = error
     if error_of_model is not None and not mistakes:
         raise error_of_model
-    if found is None or mistakes:
+    if available_model is None or mistakes:
         _raise([*mistakes, *([str(error_of_model)] if error_of_model else [])])
-    assert found is not None
-    return sources, found
+    assert available_model is not None
+    return sources, available_model
 
 
 def _raise(mistakes: Sequence[str]) -> None:
@@ -308,7 +310,7 @@ def _find_sources(name: str, *, plain: bool) -> list[Path]:
             raise DataError(f"{name!r} is a folder; expected files, for example: -i {example}")
         sources = [path]
     elif locate(path) is None:
-        sources = [Path(found) for found in sorted(glob.glob(name)) if Path(found).is_file()]
+        sources = [Path(path) for path in sorted(glob.glob(name)) if Path(path).is_file()]
     else:
         sources = mirror.matches(path)
     if not sources:
