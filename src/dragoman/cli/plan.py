@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.console import complete_recipe, needs
+from dragoman.cli.console import complete_recipe, needs, stoppable
 
 
 def plan(
@@ -44,6 +44,9 @@ def plan(
     sentences: Annotated[
         int, typer.Option(min=1, help="Number of sentences to translate.")
     ] = 1_000_000,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure this machine with short runs (minutes).")
+    ] = False,
     budget: Annotated[
         float | None, typer.Option(min=0, help="Money; says whether the plan fits.")
     ] = None,
@@ -56,13 +59,14 @@ def plan(
     """Say what a recipe will cost: time, memory, disk, energy and money.
 
     Examples:
-      dragoman plan first/recipe.yaml
+      dragoman plan first/recipe.yaml --measure
       dragoman plan base --pairs 4500000 --gpus 8xA100
       dragoman plan big --pairs 4500000 --gpus 8xA100 --machines 2 --budget 500
     """
-    with needs("planning", "train"):
+    with needs("planning", "train"), needs("planning", "prepare"):
         from dragoman.workflow import planning
     from dragoman.cli.display.plan import show_plan
+    from dragoman.planning.figures import STAGES
 
     options = planning.PlanOptions(
         gpus=gpus,
@@ -71,11 +75,17 @@ def plan(
         pairs=pairs,
         tokens_per_pair=tokens_per_pair,
         sentences=sentences,
+        measure=frozenset(STAGES if measure else ()),
         budget=budget,
         prices=prices,
     )
-    result = planning.plan(recipe, settings or [], options)
+    with stoppable("nothing is kept; type the same command again"):
+        result = planning.plan(recipe, settings or [], options, on_progress=_report)
     if json:
         typer.echo(result.model_dump_json(indent=1))
     else:
         show_plan(result)
+
+
+def _report(stage: str) -> None:
+    typer.echo(f"measuring {stage} …", err=True)

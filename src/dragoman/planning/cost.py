@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dragoman.planning.figures import Basis, BudgetAnswer, Figure, Stage
+from dragoman.planning.figures import Basis, BudgetAnswer, Figure, Stage, StageName
 from dragoman.planning.machines import Device, Machines
 from dragoman.planning.memory import RankMemory, checkpoint_bytes
 from dragoman.planning.rates import ItemRates, TrainingRates
@@ -151,7 +151,7 @@ def translation_stage(
 
 
 def _item_stage(
-    name: str,
+    name: StageName,
     item: str,
     rates: ItemRates,
     items: int,
@@ -162,7 +162,7 @@ def _item_stage(
     wall = rates.wall_seconds(items, machines.cores)
     tokens = corpus.source_tokens / corpus.pairs * items
     return Stage(
-        name="preparation" if name == "preparation" else "translation",
+        name=name,
         figures=(
             Figure(name=item, value=items, basis="computed"),
             _figure("source_tokens", tokens, "tokens", corpus.basis),

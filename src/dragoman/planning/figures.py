@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -10,11 +11,22 @@ Basis = Literal["computed", "measured", "estimated"]
 """Computed: follows from the recipe, or from the prepared corpus, by arithmetic.
 Measured: from a short run on this machine (`--measure`), multiplied up to the whole run.
 Estimated: from assumptions, which `machines.yaml` and docs/plan.md list."""
+StageName = Literal["preparation", "training", "translation"]
+STAGES: tuple[StageName, ...] = ("preparation", "training", "translation")
 Unit = Literal["", "bytes", "flops", "seconds", "kilowatt_hours", "money", "tokens"]
 
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process and its children used."""
+
+    cpu_seconds: float
+    peak_bytes: float
+    written_bytes: float
 
 
 class Figure(_Frozen):
@@ -30,7 +42,7 @@ class Figure(_Frozen):
 class Stage(_Frozen):
     """The figures of preparation, training or translation."""
 
-    name: Literal["preparation", "training", "translation"]
+    name: StageName
     figures: tuple[Figure, ...]
 
     def value(self, name: str) -> float:

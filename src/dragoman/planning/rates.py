@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dragoman.interop.compatibility.ctranslate2 import obstacles
-from dragoman.planning.figures import Basis
+from dragoman.planning.figures import Basis, Usage
 from dragoman.planning.machines import Machines
 from dragoman.planning.memory import PROCESS_BYTES
 from dragoman.planning.sizes import CorpusSize, ModelSize
@@ -28,11 +28,13 @@ _PAIR_CORE_SECONDS = {
 _LANGUAGE_CORE_SECONDS = 45e-6
 _NEAR_CORE_SECONDS = 35e-6
 _TOKENIZER_SECONDS = 69.0
-"""For a million pairs. It grows with the number of different words, so with the square root."""
+"""For a million pairs."""
+_TOKENIZER_EXPONENT = 0.5
+"""The cost grows with the number of different words, so about with the square root."""
 _PAIR_BYTES = 1600.0
 """Bytes written per pair, over all stages, with near duplicates."""
-_PREPARATION_BYTES, _PAIR_MEMORY = 0.9e9, 1200.0
-"""Peak memory: once, and for each pair of the tokenizer's sample."""
+_PREPARATION_BYTES, _PAIR_MEMORY = 0.6e9, 2500.0
+"""Peak memory: once, and for each pair of the tokenizer's sample (3.1 GB for a million pairs)."""
 _PYTORCH_SHARE = 0.45
 """Speed of the engine PyTorch, compared with CTranslate2 (docs/scale.md)."""
 _START_SECONDS = 12.0
@@ -45,12 +47,19 @@ _SAVE_RATE = 0.5e9
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """What a process and its children used."""
+class PowerLaw:
+    """A cost that grows more slowly than the items: `seconds` for one, times items^exponent."""
 
-    cpu_seconds: float
-    peak_bytes: float
-    written_bytes: float
+    seconds: float
+    exponent: float
+    max_items: float
+
+    def at(self, items: float) -> float:
+        """Return the seconds for so many items."""
+        return self.seconds * float(min(items, self.max_items) ** self.exponent)
+
+
+NOTHING_SERIAL = PowerLaw(0.0, 1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +68,8 @@ class ItemRates:
 
     fixed: Usage
     per_item: Usage
-    serial_seconds: float
-    """Wall-clock seconds in which only one core works."""
+    serial: PowerLaw
+    """CPU seconds in which only one core works: learning the vocabulary."""
     memory_items: float
     """Memory does not grow with more items than this."""
     basis: Basis
@@ -69,15 +78,15 @@ class ItemRates:
         """Return the cost of so many items."""
         in_memory = min(items, self.memory_items)
         return Usage(
-            self.fixed.cpu_seconds + items * self.per_item.cpu_seconds,
+            self.fixed.cpu_seconds + items * self.per_item.cpu_seconds + self.serial.at(items),
             self.fixed.peak_bytes + in_memory * self.per_item.peak_bytes,
             self.fixed.written_bytes + items * self.per_item.written_bytes,
         )
 
     def wall_seconds(self, items: float, cores: int) -> float:
         """Return the wall-clock seconds on so many cores."""
-        parallel = max(0.0, self.usage(items).cpu_seconds - self.serial_seconds)
-        return self.serial_seconds + parallel / cores
+        serial = self.serial.at(items) + self.fixed.cpu_seconds
+        return serial + items * self.per_item.cpu_seconds / cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +120,21 @@ def estimate_preparation(recipe: Recipe, corpus: CorpusSize) -> ItemRates:
         seconds += _LANGUAGE_CORE_SECONDS
     if settings.duplicates == "near":
         seconds += _NEAR_CORE_SECONDS
-    sample = min(corpus.pairs, recipe.tokenizer.sample / 2)
-    tokenizer = _TOKENIZER_SECONDS * (sample / 1e6) ** 0.5 * scale
+    tokenizer = _TOKENIZER_SECONDS * scale / 1e6**_TOKENIZER_EXPONENT
+    sample = recipe.tokenizer.sample / 2
     return ItemRates(
-        fixed=Usage(8.0 + tokenizer, _PREPARATION_BYTES, 1e6),
-        per_item=Usage(seconds * scale, _PAIR_MEMORY * scale, _PAIR_BYTES * scale),
-        serial_seconds=tokenizer,
-        memory_items=recipe.tokenizer.sample / 2,
+        fixed=Usage(8.0, _PREPARATION_BYTES, 1e6),
+        per_item=Usage(seconds * scale, pair_memory(corpus), _PAIR_BYTES * scale),
+        serial=PowerLaw(tokenizer, _TOKENIZER_EXPONENT, sample),
+        memory_items=sample,
         basis="estimated",
     )
+
+
+def pair_memory(corpus: CorpusSize) -> float:
+    """Return the bytes of memory that each pair of the tokenizer's sample takes."""
+    tokens = (corpus.source_tokens + corpus.target_tokens) / corpus.pairs / 2
+    return _PAIR_MEMORY * tokens / _REFERENCE_TOKENS
 
 
 def estimate_training(
@@ -152,7 +167,7 @@ def estimate_translation(model: ModelSize, machines: Machines) -> ItemRates:
     return ItemRates(
         fixed=Usage(_TRANSLATION_START, PROCESS_BYTES[False] + 8 * model.parameters, 2e3),
         per_item=Usage(beams * model.cost.flops / speed, 0.0, 2 * 5 * tokens),
-        serial_seconds=_TRANSLATION_START,
+        serial=NOTHING_SERIAL,
         memory_items=0.0,
         basis="estimated",
     )

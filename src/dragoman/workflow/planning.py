@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from dragoman.artifact import CARD
+from dragoman.errors import DataError
 from dragoman.planning.cost import (
     TrainingJob,
     answer_budget,
@@ -13,19 +17,41 @@ from dragoman.planning.cost import (
     training_stage,
     translation_stage,
 )
-from dragoman.planning.figures import Plan
-from dragoman.planning.machines import choose_machines, read_prices
-from dragoman.planning.memory import checkpoint_bytes, rank_memory
+from dragoman.planning.figures import Plan, StageName
+from dragoman.planning.machines import Machines, choose_machines, read_prices
+from dragoman.planning.measure import (
+    Trial,
+    measure_preparation,
+    measure_training,
+    measure_translation,
+)
+from dragoman.planning.memory import RankMemory, checkpoint_bytes, rank_memory
 from dragoman.planning.rates import (
+    ItemRates,
+    TrainingRates,
     estimate_preparation,
     estimate_training,
     estimate_translation,
     has_export,
 )
-from dragoman.planning.sizes import corpus_size, model_size, update_size, with_real_vocabulary
+from dragoman.planning.sizes import (
+    CorpusSize,
+    corpus_size,
+    model_size,
+    update_size,
+    with_real_vocabulary,
+)
 from dragoman.recipe.schema import Recipe
 from dragoman.storage.mirror import local_path
 from dragoman.workflow.recipe import open_recipe
+
+
+class Rates(NamedTuple):
+    """The rates of the three stages."""
+
+    preparation: ItemRates
+    training: TrainingRates
+    translation: ItemRates
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +70,22 @@ class PlanOptions:
     sentences: int = 1_000_000
     """Sentences to translate."""
     budget: float | None = None
+    measure: frozenset[StageName] = frozenset()
+    """The stages that are measured with short runs on this machine."""
     prices: Path | None = None
 
 
 def plan(
-    recipe: Recipe | str | Path, settings: Sequence[str] = (), options: PlanOptions | None = None
+    recipe: Recipe | str | Path,
+    settings: Sequence[str] = (),
+    options: PlanOptions | None = None,
+    *,
+    on_progress: Callable[[str], None] | None = None,
 ) -> Plan:
-    """Estimate tokens, memory, time, energy and money of preparation, training and translation."""
+    """Estimate tokens, memory, time, energy and money of preparation, training and translation.
+
+    `on_progress` receives the name of each stage whose measurement begins.
+    """
     chosen = options or PlanOptions()
     loaded, base_folder = open_recipe(recipe, settings)
     prices = read_prices(chosen.prices)
@@ -61,12 +96,20 @@ def plan(
     model = model_size(full_recipe, corpus)
     memory = rank_memory(model, machines, corpus.longest)
     update = update_size(full_recipe, corpus, memory.micro_batches)
-    rates = estimate_training(model, machines, checkpoint_bytes(model), has_export(full_recipe))
-    job = TrainingJob(model, corpus, machines, memory, update, rates)
-    preparation = preparation_stage(estimate_preparation(full_recipe, corpus), corpus, machines)
-    translation = translation_stage(
-        estimate_translation(model, machines), corpus, machines, chosen.sentences
+    rates = Rates(
+        estimate_preparation(full_recipe, corpus),
+        estimate_training(model, machines, checkpoint_bytes(model), has_export(full_recipe)),
+        estimate_translation(model, machines),
     )
+    if chosen.measure:
+        with tempfile.TemporaryDirectory(prefix="dragoman-plan-") as workspace:
+            trial = Trial(loaded, base_folder, Path(workspace))
+            report = on_progress or (lambda name: None)
+            measurement = _Measurement(trial, corpus, memory, machines, chosen.measure, report)
+            rates = measurement.run(rates)
+    job = TrainingJob(model, corpus, machines, memory, update, rates.training)
+    preparation = preparation_stage(rates.preparation, corpus, machines)
+    translation = translation_stage(rates.translation, corpus, machines, chosen.sentences)
     budget = None
     if chosen.budget is not None:
         budget = answer_budget(chosen.budget, job, preparation, translation)
@@ -78,6 +121,44 @@ def plan(
         notes=tuple(_notes(job)),
         budget=budget,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Measurement:
+    """Short runs on this machine; a stage that is not measured stays estimated."""
+
+    trial: Trial
+    corpus: CorpusSize
+    memory: RankMemory
+    machines: Machines
+    stages: frozenset[StageName]
+    report: Callable[[str], None]
+
+    def run(self, estimates: Rates) -> Rates:
+        """Replace estimated rates by measured ones."""
+        if self.machines.is_gpu:
+            raise DataError(
+                "--measure measures the CPU cores of this machine, not the devices of --gpus; use "
+                "one of the two"
+            )
+        preparation, training, translation = estimates
+        corpus = self.corpus
+        if "preparation" in self.stages:
+            self.report("preparation")
+            preparation, sample = measure_preparation(self.trial, corpus.pairs)
+            if corpus.prepared is None:
+                corpus = corpus_size(self.trial.recipe, sample, 0, 0)
+        if corpus.prepared is None:
+            return Rates(preparation, training, translation)
+        if "training" in self.stages:
+            self.report("training")
+            training = measure_training(self.trial, corpus, self.memory, self.machines)
+        run = local_path(self.trial.recipe.training.folder, self.trial.base_folder)
+        if "translation" in self.stages and (run / CARD).is_file():
+            self.report("translation")
+            text = corpus.prepared.folder / "validation.source"
+            translation = measure_translation(self.trial, run, text, translation)
+        return Rates(preparation, training, translation)
 
 
 def _notes(job: TrainingJob) -> list[str]:
