@@ -1,6 +1,6 @@
 """`dragoman plan --measure` compared with real runs on this machine.
 
-    python bench/plan.py [--write] [--folder FOLDER]
+    python bench/plan.py [--write] [--folder FOLDER] [--only NAME]
 
 Five runs: one preparation (100,000 pairs of Europarl), training of the presets tiny, small and base
 (vocabulary of 8,000, short), and one translation. Each is planned first, with a measurement, and
@@ -20,6 +20,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -31,13 +32,13 @@ HERE = Path(__file__).parent
 DOCUMENT = HERE.parent / "docs" / "plan.md"
 BEGIN, END = "<!-- runs: begin -->", "<!-- runs: end -->"
 PAIRS = 100_000
-SENTENCES = 1500
+SENTENCES = 1000
 TRAINING = {
-    "tiny": {"steps": 150, "validate_every": 75, "save_every": 50},
-    "small": {"steps": 8, "validate_every": 4, "save_every": 3},
-    "base": {"steps": 6, "validate_every": 6, "save_every": 2, "tokens_per_update": 2500},
+    "tiny": {"steps": 120, "validate_every": 60, "save_every": 40},
+    "small": {"steps": 6, "validate_every": 3, "save_every": 2},
+    "base": {"steps": 6, "validate_every": 6, "save_every": 3, "tokens_per_update": 2000},
 }
-VALIDATION_PAIRS = {"tiny": 200, "small": 40, "base": 10}
+VALIDATION_PAIRS = {"tiny": 100, "small": 30, "base": 10}
 FIGURES = {
     "preparation": ("cpu_time", "peak_memory", "written"),
     "training": ("cpu_time", "peak_memory_per_rank", "written"),
@@ -111,25 +112,23 @@ def kept(folder: Path, name: str, measure: Callable[[], list[float]]) -> list[fl
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def runs(folder: Path) -> list[Row]:
-    """Make the five comparisons."""
+def runs(folder: Path, only: str) -> list[Row]:
+    """Make the comparisons whose name begins with `only`."""
     if not (folder / "in.txt").exists():
         write_text(folder)
     recipes = {preset: write_recipe(folder, preset) for preset in TRAINING}
     tiny = recipes["tiny"]
-    options = PlanOptions(pairs=PAIRS, cores=1, measure=frozenset({"preparation"}))
-    command = ["prepare", str(tiny)]
-    rows = [compare("preparation", "preparation", tiny, command, options)]
-    options = PlanOptions(cores=1, measure=frozenset({"training"}))
+    measured = PlanOptions(cores=1, sentences=SENTENCES)
+    options = replace(measured, pairs=PAIRS, measure=frozenset({"preparation"}))
+    jobs = [("preparation", "preparation", tiny, ["prepare", str(tiny)], options)]
+    options = replace(measured, measure=frozenset({"training"}))
     for preset, recipe in recipes.items():
-        command = ["train", str(recipe)]
-        rows.append(compare(f"training, {preset}", "training", recipe, command, options))
-    measured = frozenset({"translation"})
-    options = PlanOptions(cores=1, sentences=SENTENCES, measure=measured)
+        jobs.append((f"training, {preset}", "training", recipe, ["train", str(recipe)], options))
+    options = replace(measured, measure=frozenset({"translation"}))
     files = [str(folder / name) for name in ("in.txt", "out.txt")]
     command = ["translate", str(folder / "run-tiny"), "-i", files[0], "-o", files[1]]
-    rows.append(compare("translation, tiny", "translation", tiny, command, options))
-    return rows
+    jobs.append(("translation, tiny", "translation", tiny, command, options))
+    return [compare(*job) for job in jobs if job[0].startswith(only)]
 
 
 def table(rows: list[Row]) -> str:
@@ -153,15 +152,14 @@ def main() -> None:
     """Run the comparison, print the table, and write it if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the table into docs/plan.md")
-    parser.add_argument(
-        "--folder", type=Path, help="keep the runs in this folder, and go on with it"
-    )
+    parser.add_argument("--folder", type=Path, help="keep and reuse the runs in this folder")
+    parser.add_argument("--only", default="", help="runs whose name begins with this text")
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        text = table(runs(folder))
+        text = table(runs(folder, arguments.only))
     print(text)
     if arguments.write:
         document = DOCUMENT.read_text(encoding="utf-8")

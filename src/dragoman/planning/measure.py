@@ -49,11 +49,11 @@ from dragoman.storage.mirror import local_path
 SAMPLE_PAIRS = 24_000
 _SMALLER = 4
 """The large sample is so many times as large as the small one."""
-_UPDATE_SECONDS, _TRAINING_SECONDS = 6.0, 25.0
+_UPDATE_SECONDS, _TRAINING_SECONDS = 4.0, 15.0
 """Of one measured update at most, and of all of them."""
 _UPDATES = (4, 40)
-_VALIDATION_SECONDS, _VALIDATION_PAIRS = 6.0, (8, 200)
-_TRANSLATION_SECONDS, _SENTENCES = 15.0, (40, 1000)
+_VALIDATION_SECONDS, _VALIDATION_PAIRS = 4.0, (8, 200)
+_TRANSLATION_SECONDS, _SENTENCES = 10.0, (40, 1000)
 _STREAM_LINES = 2560
 """A stream of translations holds at most so many lines."""
 _EXPONENTS = (0.3, 1.0)

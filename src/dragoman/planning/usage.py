@@ -5,7 +5,8 @@ like for like:
 
     CPU seconds     user and system time of the process and all its children (wait4)
     peak memory     the largest sum of the resident sets of the process and all its children, read
-                    twenty times per second; at least the largest resident set of one process
+                    twenty times per second; at least the largest resident set that the kernel
+                    noted for one of them (`VmHWM`; that of wait4 includes the parent's own memory)
     bytes written   what they passed to write (`wchar` of /proc/PID/io)
 
 The kernel keeps these numbers under /proc, so this file needs Linux.
@@ -63,7 +64,7 @@ def run_measured(
     wall = time.monotonic() - started
     cpu = usage.ru_utime + usage.ru_stime
     # The kernel adds what a child wrote to its parent when the parent has waited for it.
-    measured = Usage(cpu, max(peak, 1024.0 * usage.ru_maxrss), _written_bytes() - written)
+    measured = Usage(cpu, peak, _written_bytes() - written)
     return measured, wall
 
 
@@ -77,7 +78,8 @@ def _wait(
             process.returncode = os.waitstatus_to_exitcode(status)
             return peak, usage
         members = _family(process.pid)
-        peak = max(peak, sum(map(_resident_bytes, members)))
+        resident = sum(map(_resident_bytes, members))
+        peak = max(peak, resident, *map(_largest_resident_bytes, members))
         on_poll(sum(map(_cpu_seconds, members)), time.monotonic() - started)
         time.sleep(_INTERVAL)
 
@@ -96,6 +98,13 @@ def _family(process: int) -> list[int]:
 def _resident_bytes(process: int) -> int:
     fields = _read(_PROCESSES / str(process) / "statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if fields else 0
+
+
+def _largest_resident_bytes(process: int) -> int:
+    for line in _read(_PROCESSES / str(process) / "status").splitlines():
+        if line.startswith("VmHWM:"):
+            return 1024 * int(line.split()[1])
+    return 0
 
 
 def _cpu_seconds(process: int) -> float:
