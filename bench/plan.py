@@ -36,7 +36,7 @@ SENTENCES = 1000
 TRAINING = {
     "tiny": {"steps": 120, "validate_every": 60, "save_every": 40},
     "small": {"steps": 6, "validate_every": 3, "save_every": 2},
-    "base": {"steps": 6, "validate_every": 6, "save_every": 3, "tokens_per_update": 2000},
+    "base": {"steps": 4, "validate_every": 4, "save_every": 2, "tokens_per_update": 2000},
 }
 VALIDATION_PAIRS = {"tiny": 100, "small": 30, "base": 10}
 FIGURES = {

@@ -128,14 +128,15 @@ def measure_training(
     token_seconds = 3 * model.position_flops / speed
     tokens = int(min(settings.tokens_per_update, _UPDATE_SECONDS / token_seconds))
     tokens = max(tokens, corpus.longest, min(1024, settings.tokens_per_update))
-    updates = _clamp(_TRAINING_SECONDS / (tokens * token_seconds), _UPDATES)
+    # An even number: one checkpoint is saved in the middle, and one at the end.
+    half = _clamp(_TRAINING_SECONDS / (tokens * token_seconds), _UPDATES) // 2
+    updates = 2 * half
     pair_seconds = 20 * model.cost.flops / speed
     pairs = min(
         settings.validation_pairs, _clamp(_VALIDATION_SECONDS / pair_seconds, _VALIDATION_PAIRS)
     )
     is_whole = memory.micro_batches == 1
     micro_batch = tokens if is_whole else max(min(memory.micro_batch, tokens), corpus.longest)
-    half = updates // 2
     changed = _changed(
         trial.recipe,
         "training",
@@ -162,13 +163,12 @@ def measure_training(
     short = _changed(recipe, "training", tokens_per_update=tokens)
     flops = update_flops(model, update_size(short, corpus, micro_batches))
     end_seconds = usage.cpu_seconds - clock.validation.cpu
-    saves = 2 if updates % half == 0 else 3
     return TrainingRates(
         start_seconds=first.cpu - update_seconds + end_seconds - save_seconds,
         flop_seconds=update_seconds / flops,
         validation_seconds=(clock.validation.cpu - last.cpu) / pairs,
         save_seconds=save_seconds,
-        written_bytes=usage.written_bytes - saves * checkpoint_bytes(model),
+        written_bytes=usage.written_bytes - 2 * checkpoint_bytes(model),
         parallelism=max(1.0, (last.cpu - first.cpu) / (last.wall - first.wall)),
         peak_bytes=usage.peak_bytes,
         micro_batch=tokens // micro_batches,

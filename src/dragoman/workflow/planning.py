@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dragoman.artifact import CARD
-from dragoman.errors import DataError
+from dragoman.errors import DataError, RecipeError
 from dragoman.planning.cost import (
     TrainingJob,
     answer_budget,
@@ -145,9 +145,15 @@ class _Measurement:
         corpus = self.corpus
         if "preparation" in self.stages:
             self.report("preparation")
-            preparation, sample = measure_preparation(self.trial, corpus.pairs)
-            if corpus.prepared is None:
-                corpus = corpus_size(self.trial.recipe, sample, 0, 0)
+            try:
+                preparation, sample = measure_preparation(self.trial, corpus.pairs)
+            except RecipeError:
+                if corpus.prepared is None:
+                    raise
+                # The text is not on this machine, and is not needed: the corpus is prepared.
+            else:
+                if corpus.prepared is None:
+                    corpus = corpus_size(self.trial.recipe, sample, 0, 0)
         if corpus.prepared is None:
             return Rates(preparation, training, translation)
         if "training" in self.stages:
