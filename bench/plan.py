@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 DOCUMENT = HERE.parent / "docs" / "plan.md"
 BEGIN, END = "<!-- runs: begin -->", "<!-- runs: end -->"
 PAIRS = 100_000
-SENTENCES = 1000
+SENTENCES = 200
 TRAINING = {
     "tiny": {"steps": 120, "validate_every": 60, "save_every": 40},
     "small": {"steps": 6, "validate_every": 3, "save_every": 2},

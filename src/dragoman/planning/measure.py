@@ -176,21 +176,23 @@ def measure_training(
     )
 
 
-def measure_translation(trial: Trial, run: Path, source: Path, estimate: ItemRates) -> ItemRates:
+def measure_translation(trial: Trial, run: Path, source: Path) -> ItemRates:
     """Translate two samples of a text with a finished run."""
     lines = source.read_text(encoding="utf-8").splitlines()
-    count = _clamp(_TRANSLATION_SECONDS / estimate.per_item.cpu_seconds, _SENTENCES)
-    while len(lines) < count:
-        lines += lines
-    counts = (count // _SMALLER, count)
-    usages = []
-    for number in counts:
-        text = trial.workspace / f"source-{number}.txt"
-        text.write_text("".join(f"{line}\n" for line in lines[:number]), encoding="utf-8")
-        output = trial.workspace / f"target-{number}.txt"
-        usage, _ = run_measured((*_COMMAND, "translate", run, "-i", text, "-o", output))
-        usages.append(usage)
-    return _line(counts, usages, NOTHING_SERIAL, memory_items=_STREAM_LINES)
+
+    def translate(count: int) -> Usage:
+        text = trial.workspace / f"source-{count}.txt"
+        sample = itertools.islice(itertools.cycle(lines), count)
+        text.write_text("".join(f"{line}\n" for line in sample), encoding="utf-8")
+        output = trial.workspace / f"target-{count}.txt"
+        return run_measured((*_COMMAND, "translate", run, "-i", text, "-o", output))[0]
+
+    few, limit = _SENTENCES
+    small = translate(few)
+    # A model that was hardly trained writes long nonsense, so its speed is not known before.
+    many = _clamp(_TRANSLATION_SECONDS * few / small.cpu_seconds, (2 * few, limit))
+    large = translate(many)
+    return _line((few, many), [small, large], NOTHING_SERIAL, memory_items=_STREAM_LINES)
 
 
 class _StageClock:

@@ -163,7 +163,7 @@ class _Measurement:
         if "translation" in self.stages and (run / CARD).is_file():
             self.report("translation")
             text = corpus.prepared.folder / "validation.source"
-            translation = measure_translation(self.trial, run, text, translation)
+            translation = measure_translation(self.trial, run, text)
         return Rates(preparation, training, translation)
 
 
