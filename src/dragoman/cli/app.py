@@ -23,6 +23,7 @@ from dragoman.cli.explain import explain
 from dragoman.cli.export import export, import_model
 from dragoman.cli.help import App
 from dragoman.cli.init import init
+from dragoman.cli.plan import plan
 from dragoman.cli.prepare import prepare
 from dragoman.cli.serve import serve
 from dragoman.cli.show import show
@@ -100,6 +101,7 @@ _START, _BUILD, _USE, _INSPECT = "Start", "Build", "Use", "Inspect"
 app.command(rich_help_panel=_START)(demo)
 app.command(rich_help_panel=_START)(init)
 app.command(rich_help_panel=_START)(show)
+app.command(rich_help_panel=_START)(plan)
 app.command(rich_help_panel=_START)(doctor)
 app.command(rich_help_panel=_BUILD)(prepare)
 app.command(rich_help_panel=_BUILD)(train)

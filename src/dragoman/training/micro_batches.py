@@ -19,9 +19,9 @@ from dragoman.training.device import free_memory
 from dragoman.training.loss import MicroBatch, Objective
 
 _PROBE_TOKENS = 1024
-_COPIES = 4
+COPIES = 4
 """Copies of the weights besides the model: gradients, two moments, and a moving average."""
-_SHARE = 0.6
+SHARE = 0.6
 """Share of the free memory to use; the rest is for temporary tensors and other programs."""
 
 
@@ -40,8 +40,18 @@ def count_micro_batches(
     # With FSDP a rank has only its shard of each weight.
     local = [value.to_local() if isinstance(value, DTensor) else value for value in parameters]
     weight_bytes = sum(value.numel() * value.element_size() for value in local)
-    budget = _SHARE * free_memory(device) - _COPIES * weight_bytes
+    budget = SHARE * free_memory(device) - COPIES * weight_bytes
     token_bytes = max(_bytes_per_token(objective, length, device) for length in (longest, 8))
+    return fitting_micro_batches(tokens, token_bytes, budget, longest, world_size)
+
+
+def fitting_micro_batches(
+    tokens: int, token_bytes: float, budget: float, longest: int, world_size: int
+) -> int:
+    """Return the smallest power of two of micro-batches that fit into `budget` bytes.
+
+    A rank has at least one, and a micro-batch holds at least the longest sentence.
+    """
     count = 1
     while count < world_size or (
         tokens * token_bytes / count > budget and tokens // (2 * count) >= longest
