@@ -76,6 +76,10 @@ class Lab:
         """Return the address of a host."""
         return f"10.87.0.{1 + self._names.index(name)}"
 
+    def process(self, name: str) -> int | None:
+        """Return the first process of a host; its files are at /proc/PROCESS/root."""
+        return self._first_process.get(name)
+
     def start(self, name: str) -> None:
         """Start a host with an empty layer, and connect it."""
         known = "".join(f"{self.address(other)} {other}\\n" for other in self._names)

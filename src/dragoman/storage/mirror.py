@@ -196,11 +196,12 @@ def matches(pattern: Path) -> list[Path]:
     ]
 
 
-def fetch(path: Path) -> Path:
+def fetch(path: Path, *, leave_out: Sequence[str] = ()) -> Path:
     """Copy a remote file or folder to this machine, unless the same version is here.
 
     Return the path of the copy, which is a plain path. It does not exist if there is no such file.
-    Files that other programs have put beside the copy stay.
+    Files that other programs have put beside the copy stay. `leave_out` names subfolders that are
+    not needed.
     """
     url = locate(path)
     if url is None:
@@ -209,7 +210,11 @@ def fetch(path: Path) -> Path:
     try:
         files = {"": find_file(store, url.key)}
     except FileNotFoundError:
-        files = files_in(store, url.key)
+        files = {
+            name: file
+            for name, file in files_in(store, url.key).items()
+            if name.partition("/")[0] not in leave_out
+        }
     _remove_others(root, url.key, files)
 
     def fetch_one(name: str) -> None:
