@@ -120,7 +120,7 @@ def test_a_world_that_shrinks_and_grows_changes_no_bit(machines, recipe, expecte
     print(f"the machine ended {seconds:.1f} s after its notice")
     assert seconds < 30
     step = machines.step("elastic")
-    machines.wait_for_step("elastic", step + 5)
+    machines.wait_for_step("elastic", step + 1)
     machines.begin("two", "elastic", nnodes=ELASTIC)
     machines.finish("elastic")
     assert machines.outcome("elastic", reader="three") == expected

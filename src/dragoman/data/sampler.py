@@ -75,11 +75,6 @@ class Sampler:
 
     def batches(self, position: StreamPosition = StreamPosition()) -> Iterator[BatchPlan]:  # noqa: B008  (immutable)
         """Yield the batches of the stream from this position on."""
-        if sum(self.prepared.rows) == 0:
-            raise DataError(
-                f"{str(self.prepared.folder)!r} has no training pair, expected at least one; "
-                "report.html in that folder says why pairs were dropped"
-            )
         first_batch = position.batch
         visits, ahead = itertools.tee(self._visits(position))
         shards = self.prepared.read_shards(number for _, _, number in ahead)
@@ -90,8 +85,18 @@ class Sampler:
                 yield BatchPlan(shard, number, plan[batch], then)
             first_batch = 0
 
+    def fetch_first(self, position: StreamPosition) -> None:
+        """Fetch the first shard that is read from a position on, if the corpus is remote."""
+        _, _, number = next(self._visits(position))
+        self.prepared.shard(number)
+
     def _visits(self, position: StreamPosition) -> Iterator[tuple[int, int, int]]:
         """Yield epoch, index in the epoch and number of each shard from a position on."""
+        if sum(self.prepared.rows) == 0:
+            raise DataError(
+                f"{str(self.prepared.folder)!r} has no training pair, expected at least one; "
+                "report.html in that folder says why pairs were dropped"
+            )
         count, first = len(self.prepared.manifest.train), position.shard
         for epoch in itertools.count(position.epoch):
             order = self._rng(epoch).permutation(count)

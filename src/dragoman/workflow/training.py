@@ -91,6 +91,9 @@ def train(
         run.begin()
         trainer = _build_trainer(run, stop, report)
         trainer.resume()
+        # Ranks wait for each other in the first update, but not as long as a fetch may take.
+        trainer.feed.sampler.fetch_first(trainer.state.position)
+        world.barrier(is_slow=True)
         first_step = trainer.state.step
         report(_summary(run, trainer))
         if first_step == 0:
