@@ -86,6 +86,9 @@ class Lab:
         self._hold(name, ["bash", "-c", _START, "start", name, known])
         port, process = self._port(name), self._first_process[name]
         switch = str(self._first_process["switch"])
+        # The port of a host that was killed ends some time after it.
+        inside_switch = ["nsenter", "--target", switch, "--net", "ip"]
+        subprocess.run([*inside_switch, "link", "delete", port], capture_output=True)
         _ip("link", "add", port, "netns", switch, "type", "veth",
             "peer", "name", "eth0", "netns", str(process))  # fmt: skip
         self.connect(name)
