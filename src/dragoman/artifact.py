@@ -34,7 +34,8 @@ from dragoman.recipe.files import dump_recipe, load_recipe
 from dragoman.recipe.parts import Choice
 from dragoman.recipe.schema import Recipe
 from dragoman.storage.files import atomic_write, link_or_copy, sha256, verify_hashes, write_text
-from dragoman.storage.mirror import fetch, local_path, path_text
+from dragoman.storage.lease import FOLDER as LEASE
+from dragoman.storage.mirror import exists, fetch, local_path, locate, path_text
 from dragoman.tokenizer.folder import load_tokenizer
 
 if TYPE_CHECKING:
@@ -127,10 +128,13 @@ class Artifact:
 def resolve_model(folder: Path) -> Path:
     """Return the model folder that a path means: of a model with versions, the current version.
 
-    A remote folder is fetched, and its local copy is returned. A function that reads several files
-    calls this once, because `current` may change meanwhile.
+    A remote folder is fetched, and its local copy is returned; of a finished run, without its
+    checkpoints. A function that reads several files calls this once, because `current` may change
+    meanwhile.
     """
-    folder = fetch(local_path(folder))
+    path = local_path(folder)
+    is_finished = locate(path) is not None and exists(path / _FORMAT)
+    folder = fetch(path, leave_out=(CHECKPOINTS, LEASE) if is_finished else ())
     link = folder / CURRENT
     if not link.is_symlink():
         return folder

@@ -204,7 +204,7 @@ def test_memory_does_not_grow_with_the_number_of_shards(tmp_path):
     assert first.then == StreamPosition(0, 0, 1)
     order = np.random.Generator(np.random.Philox(np.random.SeedSequence([1, 0]))).permutation(3)
     for shard in order[1:]:
-        prepared.shards[shard].unlink()
+        prepared.shard(shard).unlink()
     assert next(Sampler(prepared, 1, 64).batches()).rows.tolist() == first.rows.tolist()
 
 

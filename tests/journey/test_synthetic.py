@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.corpus.report.model import Report
 from dragoman.data.manifest import read_manifest
-from dragoman.data.store import DataShard, Prepared
+from dragoman.data.store import Prepared
 from dragoman.inference.translator import Translator
 from dragoman.storage.files import sha256
 from dragoman.tokenizer.folder import load_tokenizer
@@ -78,7 +78,8 @@ def translations_of(folder):
 
 def sources_of(prepared):
     tokenizer = load_tokenizer(prepared / "tokenizer" / "source")
-    shards = map(DataShard.open, Prepared.open(prepared).shards)
+    opened = Prepared.open(prepared)
+    shards = opened.read_shards(range(len(opened.rows)))
     ids = [shard.source(row).tolist() for shard in shards for row in range(len(shard))]
     return tokenizer.decode(ids)
 

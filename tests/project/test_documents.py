@@ -50,6 +50,10 @@ NOT_RUN = {
     "cluster; tests/storage/test_cluster.py has one",
     "dragoman translate s3://texts/model -i 's3://texts/in/*.txt.zst' -o s3://texts/out/ "
     "--cluster HOST:6379 --workers 64": "ditto; tests/storage/test_translate_on_ray.py",
+    "torchrun --nnodes=1:4 --nproc-per-node=8 --max-restarts=100 --rdzv-backend=c10d "
+    "--rdzv-endpoint=HOST:29400 --rdzv-id=JOB --rdzv-conf=last_call_timeout=30,join_timeout=600 "
+    "-m dragoman train s3://texts/en-de/recipe.yaml training.folder=s3://texts/run": "needs "
+    "machines; tests/training/test_nodes.py has some",
     "dragoman lab run C1 --seed 1 -o lab-1": "takes a minute; tests/lab runs other claims",
     "dragoman lab run C1 --seed 2 -o lab-2": "takes a minute, and differs only in the seed",
     "dragoman lab run C1 --seed 3 -o lab-3": "takes a minute, and differs only in the seed",

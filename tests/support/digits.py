@@ -105,6 +105,11 @@ def write_prepared(
         "origins": {str(number): origins.count(number) for number in (0, 1)},
         "weights": {"0": 1.0, "1": 1.0},
         "corpora": ["first", "second"],
+        "files": {
+            path.relative_to(folder).as_posix(): sha256(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.suffix != ".arrow"
+        },
     }
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     return Prepared.open(folder)

@@ -80,12 +80,19 @@ class Lab:
         """Return the name of a host's process namespace, as /proc/PID/ns/pid shows it."""
         return os.readlink(f"/proc/{self._first_process[name]}/ns/pid")
 
+    def process(self, name: str) -> int | None:
+        """Return the first process of a host; its files are at /proc/PROCESS/root."""
+        return self._first_process.get(name)
+
     def start(self, name: str) -> None:
         """Start a host with an empty layer, and connect it."""
         known = "".join(f"{self.address(other)} {other}\\n" for other in self._names)
         self._hold(name, ["bash", "-c", _START, "start", name, known])
         port, process = self._port(name), self._first_process[name]
         switch = str(self._first_process["switch"])
+        # The port of a host that was killed ends some time after it.
+        inside_switch = ["nsenter", "--target", switch, "--net", "ip"]
+        subprocess.run([*inside_switch, "link", "delete", port], capture_output=True)
         _ip("link", "add", port, "netns", switch, "type", "veth",
             "peer", "name", "eth0", "netns", str(process))  # fmt: skip
         self.connect(name)

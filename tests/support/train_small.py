@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import json
 import os
 import resource
@@ -32,6 +33,8 @@ from torch.multiprocessing.spawn import ProcessContext
 from dragoman.cli import app
 from dragoman.cli.display import training as training_display  # noqa: F401  (imported once)
 from dragoman.data.sampler import Sampler
+from dragoman.storage import lease
+from dragoman.storage.remote import Store
 from dragoman.training import checkpoint, finish, parallel
 from dragoman.training.trainer import Trainer
 from dragoman.workflow import training
@@ -186,6 +189,23 @@ def impatient(seconds: float) -> None:
     parallel._TIMEOUT = dict.fromkeys(parallel._TIMEOUT, timedelta(seconds=seconds))
 
 
+def at_upload(call: int, signals: list[str]) -> None:
+    """Send signals to this process just before an upload to a store, counted from 1."""
+    put, calls = Store.put, itertools.count(1)
+
+    def counted_put(self: Store, key: str, data: bytes | Path) -> None:
+        if "/checkpoints/" in key and next(calls) == call:
+            _send(signals)
+        put(self, key, data)
+
+    Store.put = counted_put
+
+
+def short_lease(seconds: float) -> None:
+    """Let the lease of a run in a store expire sooner."""
+    lease.RENEW_SECONDS, lease.EXPIRY_SECONDS = seconds / 4, seconds
+
+
 def listed_rows(path: str) -> None:
     """List each row that is read, with the stream position after its step."""
     original = Sampler.share
@@ -211,7 +231,7 @@ _FAULTS = {
     fault.__name__: fault
     for fault in (
         *(at_step, at_call, full_disk, small_files, little_space),
-        *(late, impatient, listed_rows),
+        *(late, impatient, listed_rows, short_lease, at_upload),
     )
 }
 
@@ -238,6 +258,7 @@ def _start(job: dict[str, Any]) -> int:
     if process:
         return process
     os.setsid()
+    os.environ.update(job["variables"])
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for descriptor, opened in enumerate((os.open(os.devnull, os.O_RDONLY), log, log)):

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,7 @@ def start(
     torchrun: Sequence[str] = (),
     grace: int = 30,
     path: Sequence[Path] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> Trainee:
     """Start `dragoman train`; with ranks, under torchrun."""
     log = recipe.parent / f"log-{next(_numbers):03}.txt"
@@ -85,6 +86,7 @@ def start(
         "torchrun": ["--nproc-per-node", str(ranks), *torchrun] if ranks else [],
         "grace": grace,
         "path": [str(folder) for folder in path],
+        "variables": dict(variables or {}),
         "log": str(log),
     }
     trainee = Trainee(_request(job), log)

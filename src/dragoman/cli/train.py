@@ -31,13 +31,15 @@ def train(
         from dragoman.training.device import keep_memory
         from dragoman.workflow import training
     from dragoman.cli.display.training import TrainingDisplay
+    from dragoman.storage.mirror import path_text
 
     keep_memory()
     with TrainingDisplay() as display:
         result = training.train(recipe, settings or [], on_progress=display.show)
     display.print(result.card.cost)
-    relative = os.path.relpath(result.folder)
-    run = shlex.quote(str(result.folder) if relative.startswith("..") else relative)
+    relative, named = os.path.relpath(result.folder), path_text(result.folder)
+    is_elsewhere = relative.startswith("..") or named != str(result.folder)
+    run = shlex.quote(named if is_elsewhere else relative)
     if result.was_finished:
         steps = 2 * max(result.card.updates, result.card.recipe.training.steps)
         changed = {"training.steps": str(steps)}

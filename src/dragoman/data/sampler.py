@@ -11,6 +11,7 @@ memory and start-up time do not grow with the corpus.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -74,24 +75,33 @@ class Sampler:
 
     def batches(self, position: StreamPosition = StreamPosition()) -> Iterator[BatchPlan]:  # noqa: B008  (immutable)
         """Yield the batches of the stream from this position on."""
-        shards = self.prepared.shards
+        first_batch = position.batch
+        visits, ahead = itertools.tee(self._visits(position))
+        shards = self.prepared.read_shards(number for _, _, number in ahead)
+        for (epoch, index, number), shard in zip(visits, shards, strict=True):
+            plan = self._plan(shard, epoch, number)
+            for batch in range(first_batch, len(plan)):
+                then = StreamPosition(epoch, index, batch + 1)
+                yield BatchPlan(shard, number, plan[batch], then)
+            first_batch = 0
+
+    def fetch_first(self, position: StreamPosition) -> None:
+        """Fetch the first shard that is read from a position on, if the corpus is remote."""
+        _, _, number = next(self._visits(position))
+        self.prepared.shard(number)
+
+    def _visits(self, position: StreamPosition) -> Iterator[tuple[int, int, int]]:
+        """Yield epoch, index in the epoch and number of each shard from a position on."""
         if sum(self.prepared.rows) == 0:
             raise DataError(
                 f"{str(self.prepared.folder)!r} has no training pair, expected at least one; "
                 "report.html in that folder says why pairs were dropped"
             )
-        epoch, first_shard, first_batch = position
-        while True:
-            order = self._rng(epoch).permutation(len(shards))
-            for index in range(first_shard, len(shards)):
-                number = int(order[index])
-                shard = DataShard.open(shards[number])
-                plan = self._plan(shard, epoch, number)
-                for batch in range(first_batch, len(plan)):
-                    then = StreamPosition(epoch, index, batch + 1)
-                    yield BatchPlan(shard, number, plan[batch], then)
-                first_batch = 0
-            epoch, first_shard = epoch + 1, 0
+        count, first = len(self.prepared.manifest.train), position.shard
+        for epoch in itertools.count(position.epoch):
+            order = self._rng(epoch).permutation(count)
+            yield from ((epoch, index, int(order[index])) for index in range(first, count))
+            first = 0
 
     def share(
         self, position: StreamPosition, micro_batches: int, rank: int, ranks: int

@@ -2,12 +2,16 @@
 
 A shard is an Arrow file with one batch. Each row has the ids of the source, the ids of the target,
 and the number of the corpus it comes from. The file is memory-mapped: opening it is free, and
-reading costs only the pages that are used. Shards of a remote folder are fetched first.
+reading costs only the pages that are used. A shard of a remote folder is fetched before it is read,
+while the one before it is used.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +19,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from filelock import FileLock
 
 from dragoman.data.manifest import MANIFEST, Manifest, ShardCounts, read_manifest
 from dragoman.errors import DataError
 from dragoman.storage.files import atomic_write
-from dragoman.storage.mirror import fetch_all, locate, open_input
+from dragoman.storage.mirror import fetch, fetch_all, locate, open_input
 
 Ids = np.ndarray[Any, np.dtype[Any]]
 
@@ -120,24 +125,46 @@ class Prepared:
     """A prepared folder."""
 
     folder: Path
+    """On this machine."""
     manifest: Manifest
+    origin: Path | None = None
+    """The remote folder, from which shards are fetched when they are read."""
 
     @classmethod
     def open(cls, folder: Path, command: str = "dragoman prepare RECIPE") -> Prepared:
         """Read the manifest; shards are opened later. `command` is for the error message.
 
-        The published files of a remote folder are fetched.
+        Of a remote folder, all published files except the shards are fetched.
         """
         manifest = read_manifest(folder, command)
-        if locate(folder) is not None:
-            names = [*(shard.file for shard in manifest.train), *manifest.files, MANIFEST]
-            folder = fetch_all(folder, names)
-        return cls(folder, manifest)
+        if locate(folder) is None:
+            return cls(folder, manifest)
+        return cls(fetch_all(folder, [*manifest.files, MANIFEST]), manifest, folder)
 
-    @property
-    def shards(self) -> list[Path]:
-        """The paths of the training shards, in order."""
-        return [self.folder / shard.file for shard in self.manifest.train]
+    def shard(self, number: int) -> Path:
+        """Return the path of a training shard, which is fetched if necessary."""
+        name = self.manifest.train[number].file
+        if self.origin is None:
+            return self.folder / name
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The ranks of one machine read the same shards; one of them fetches.
+        with FileLock(path.with_name(f".{path.name}.lock")):
+            return fetch(self.origin / name)
+
+    def read_shards(self, numbers: Iterable[int]) -> Iterator[DataShard]:
+        """Open shards in this order; the next remote one is fetched while one is used."""
+        if self.origin is None:
+            yield from (DataShard.open(self.shard(number)) for number in numbers)
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="shards") as pool:
+            waiting: deque[Future[Path]] = deque()
+            for number in numbers:
+                waiting.append(pool.submit(self.shard, number))
+                if len(waiting) > 1:
+                    yield DataShard.open(waiting.popleft().result())
+            for fetching in waiting:
+                yield DataShard.open(fetching.result())
 
     @property
     def rows(self) -> list[int]:

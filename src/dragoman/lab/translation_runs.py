@@ -39,8 +39,7 @@ from dragoman.storage.lock import FolderLockedError, lock_folder
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.tokenizer.interface import Tokenizer
 from dragoman.training.card import read_card
-from dragoman.training.journal import read_journal
-from dragoman.training.run_folder import JOURNAL
+from dragoman.training.journal import JOURNAL, read_journal
 from dragoman.workflow.preparation import prepare
 from dragoman.workflow.training import train
 

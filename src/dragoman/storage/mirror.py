@@ -7,6 +7,7 @@ A *mirror* is a local folder that stands for a bucket:
     CACHE/s3-1f0c….mirror/copies/KEY   the copy of the object, once it was fetched; a plain path
     CACHE/s3-1f0c….mirror/tags/KEY     which version of it was fetched
     CACHE/s3-1f0c….mirror/partial/     files that are being written; they stand for nothing remote
+    CACHE/s3-1f0c….mirror/runs/KEY     the working folder of a run in the store; a plain path
 
 `local_path` turns a URL into a path in a mirror, and `locate` finds the URL again, from the path
 alone. A plain path belongs to no mirror, and all functions here do for it what `Path` does.
@@ -47,7 +48,7 @@ from dragoman.storage.remote import (
 )
 
 _SUFFIX, _URL = ".mirror", "url"
-_FILES, _COPIES, _TAGS, _PARTIAL = "files", "copies", "tags", "partial"
+_FILES, _COPIES, _TAGS, _PARTIAL, _RUNS = "files", "copies", "tags", "partial", "runs"
 _THREADS = 8
 _WILDCARDS = "*?["
 
@@ -85,9 +86,14 @@ def partial_path(url: RemoteURL) -> Path:
     return folder / (posixpath.basename(url.key) or "bucket")
 
 
+def working_folder(url: RemoteURL) -> Path:
+    """Return the local folder in which this machine works on a run of the store."""
+    return _mirror(url.bucket) / _RUNS / url.key
+
+
 def path_text(path: Path) -> str:
     """Return the URL of a path or copy, and a plain path as it is: for people and recipes."""
-    url = _url_of(path, (_FILES, _COPIES)) if _SUFFIX in str(path) else None
+    url = _url_of(path, (_FILES, _COPIES, _RUNS)) if _SUFFIX in str(path) else None
     return str(path) if url is None else str(url)
 
 
@@ -190,11 +196,12 @@ def matches(pattern: Path) -> list[Path]:
     ]
 
 
-def fetch(path: Path) -> Path:
+def fetch(path: Path, *, leave_out: Sequence[str] = ()) -> Path:
     """Copy a remote file or folder to this machine, unless the same version is here.
 
     Return the path of the copy, which is a plain path. It does not exist if there is no such file.
-    Files that other programs have put beside the copy stay.
+    Files that other programs have put beside the copy stay. `leave_out` names subfolders that are
+    not needed.
     """
     url = locate(path)
     if url is None:
@@ -203,7 +210,11 @@ def fetch(path: Path) -> Path:
     try:
         files = {"": find_file(store, url.key)}
     except FileNotFoundError:
-        files = files_in(store, url.key)
+        files = {
+            name: file
+            for name, file in files_in(store, url.key).items()
+            if name.partition("/")[0] not in leave_out
+        }
     _remove_others(root, url.key, files)
 
     def fetch_one(name: str) -> None:
@@ -244,7 +255,7 @@ def _fetch_file(store: Store, root: Path, name: str, file: StoredFile) -> None:
     if _is_fetched(root, name, size_, tag):
         return
     path = root / _COPIES / name
-    digest = _download(store, file.key, size_, path)
+    digest = download(store, file.key, size_, path)
     if file.entry is not None and digest != tag:
         path.unlink(missing_ok=True)
         raise StorageError(
@@ -262,7 +273,7 @@ def _is_fetched(root: Path, key: str, size_: int, tag: str) -> bool:
         return False
 
 
-def _download(store: Store, key: str, size_: int, path: Path) -> str:
+def download(store: Store, key: str, size_: int, path: Path) -> str:
     """Write an object to a path, by a temporary file beside it; return its hash."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{os.getpid()}.{os.urandom(6).hex()}.tmp")

@@ -32,12 +32,13 @@ from torch.distributed.tensor import DTensor
 from dragoman.errors import ArtifactError
 from dragoman.shapes import Tensor
 from dragoman.storage.files import atomic_folder, sha256, verify_hashes
+from dragoman.storage.mirror import path_text
 from dragoman.training.parallel import World
 
 FORMAT = 1
-_MODEL = "model.safetensors"
-_OPTIMIZER = "optimizer.safetensors"
-_STATE, _MANIFEST = "state.json", "manifest.json"
+MODEL = "model.safetensors"
+OPTIMIZER = "optimizer.safetensors"
+STATE, MANIFEST = "state.json", "manifest.json"
 _NAME = re.compile(r"step-(\d+)")
 _TEMPORARY, _REMOVED = "tmp", "old"
 
@@ -66,29 +67,26 @@ class Checkpoints:
     ) -> Path:
         """Write a checkpoint; all ranks call this and return when it is complete."""
         path = self._path(step)
-        is_sharded = any(isinstance(tensor, DTensor) for tensor in model.values())
         # The same name on every rank, and not that of a checkpoint.
         temporary = self._hidden(step, _TEMPORARY)
         if self.world.is_main:
-            _remove(path)  # A whole checkpoint of this step would have been resumed from.
-            _remove(temporary)
+            remove_folder(path)  # A whole checkpoint of this step would have been resumed from.
+            remove_folder(temporary)
         self.world.barrier()
-        if is_sharded:
-            writer = HuggingFaceStorageWriter(str(temporary), save_distributed=True)
-            try:
-                state_dict_saver.save({**model, **optimizer}, storage_writer=writer)
-            except CheckpointException:  # Raised on all ranks when one of them fails.
-                _remove(temporary)
-                raise
+        if is_sharded(model):
+            write_shards(temporary, {**model, **optimizer})
         if self.world.is_main:
             with atomic_folder(path, temporary):
-                if not is_sharded:
-                    save_file(dict(model), temporary / _MODEL)
-                    save_file(dict(optimizer), temporary / _OPTIMIZER)
-                _write_json(temporary / _STATE, state)
+                if not is_sharded(model):
+                    save_file(dict(model), temporary / MODEL)
+                    save_file(dict(optimizer), temporary / OPTIMIZER)
+                write_json(temporary / STATE, state)
                 files = {file.name: sha256(file) for file in sorted(temporary.iterdir())}
-                _write_json(temporary / _MANIFEST, {"format": FORMAT, "sha256": files})
+                (temporary / MANIFEST).write_text(manifest_text(files), encoding="utf-8")
         return path
+
+    def finish(self) -> None:
+        """Wait until the last checkpoint is complete; all ranks call this."""
 
     def newest(self) -> SavedCheckpoint | None:
         """Find the newest intact checkpoint, and remove what a crash left incomplete."""
@@ -96,7 +94,7 @@ class Checkpoints:
         if self.world.is_main:  # Only one rank hashes the files, and tells the others.
             self._remove_partials()
             for step in reversed(self.steps()):
-                damage = _damage(self._path(step))
+                damage = self._find_damage(step)
                 if damage is None:
                     chosen = step
                     break
@@ -107,7 +105,7 @@ class Checkpoints:
         chosen, damaged = int(shared[0]), int(shared[1])
         if chosen >= 0:
             path = self._path(chosen)
-            state = json.loads((path / _STATE).read_text(encoding="utf-8"))
+            state = json.loads((path / STATE).read_text(encoding="utf-8"))
             return SavedCheckpoint(path, state, tuple(skipped))
         if damaged:
             raise ArtifactError(
@@ -119,10 +117,8 @@ class Checkpoints:
 
     def check(self, steps: Sequence[int]) -> None:
         """Raise an error if one of these checkpoints is damaged; all ranks call this."""
-        damaged = []
-        if self.world.is_main:
-            damages = ((self._path(step), _damage(self._path(step))) for step in steps)
-            damaged = [f"{path} is damaged: {damage}" for path, damage in damages if damage]
+        damages = ((self._path(step), self._find_damage(step)) for step in steps)
+        damaged = [f"{path_text(path)} is damaged: {damage}" for path, damage in damages if damage]
         if self.world.all_reduce_sum([len(damaged)], is_slow=True)[0]:
             raise ArtifactError(
                 "the model needs checkpoints that cannot be used:\n  "
@@ -150,9 +146,14 @@ class Checkpoints:
         return sorted(int(match[1]) for match in names if match)
 
     def keep_only(self, steps: set[int]) -> None:
-        """Remove the other checkpoints; each disappears in one rename."""
-        for step in set(self.steps()) - steps:
-            _remove(self._path(step).rename(self._hidden(step, _REMOVED)))
+        """Remove the other checkpoints; each disappears in one rename. All ranks call this."""
+        if self.world.is_main:
+            for step in set(self.steps()) - steps:
+                remove_folder(self._path(step).rename(self._hidden(step, _REMOVED)))
+
+    def _find_damage(self, step: int) -> str | None:
+        """Describe what is wrong with a checkpoint, on the ranks that read its hashes."""
+        return find_damage(self._path(step)) if self.world.is_main else None
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
@@ -163,7 +164,7 @@ class Checkpoints:
     def _remove_partials(self) -> None:
         for suffix in (_TEMPORARY, _REMOVED):
             for path in self.folder.glob(f".step-*.{suffix}"):
-                _remove(path)
+                remove_folder(path)
 
 
 def _is_own(path: Path) -> bool:
@@ -171,7 +172,7 @@ def _is_own(path: Path) -> bool:
     return not path.is_symlink()
 
 
-def _remove(path: Path) -> None:
+def remove_folder(path: Path) -> None:
     """Remove a folder; of a symbolic link, the link only."""
     if path.is_symlink():
         path.unlink()
@@ -179,26 +180,51 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+def is_sharded(model: Mapping[str, Tensor]) -> bool:
+    """Whether each rank has a shard of every weight."""
+    return any(isinstance(tensor, DTensor) for tensor in model.values())
 
 
-def _damage(path: Path) -> str | None:
+def write_shards(folder: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write the shards of all ranks; a file per rank."""
+    writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
+    try:
+        state_dict_saver.save(dict(tensors), storage_writer=writer)
+    except CheckpointException:  # Raised on all ranks when one of them fails.
+        remove_folder(folder)
+        raise
+
+
+def manifest_text(hashes: Mapping[str, str]) -> str:
+    """Return the content of `manifest.json`, from the hashes of the other files."""
+    return _json_text({"format": FORMAT, "sha256": hashes})
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a value as JSON."""
+    path.write_text(_json_text(content), encoding="utf-8")
+
+
+def _json_text(content: Any) -> str:
+    return json.dumps(content, indent=1, sort_keys=True) + "\n"
+
+
+def find_damage(path: Path) -> str | None:
     """Describe what is wrong with a checkpoint; None if it is intact."""
     try:
-        manifest = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         if manifest["format"] != FORMAT:
             return f"its format is {manifest['format']}, expected {FORMAT}"
         hashes = dict(manifest["sha256"])
     except FileNotFoundError:
-        return f"it has no {_MANIFEST}"
+        return f"it has no {MANIFEST}"
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return f"its {_MANIFEST} cannot be read"
+        return f"its {MANIFEST} cannot be read"
     return next(_damages(path, hashes), None)
 
 
 def _damages(path: Path, hashes: Mapping[str, str]) -> Iterator[str]:
     yield from verify_hashes(path, hashes)
     for file in path.iterdir():
-        if file.name not in hashes and file.name != _MANIFEST:
+        if file.name not in hashes and file.name != MANIFEST:
             yield f"{file.name} is not part of it"

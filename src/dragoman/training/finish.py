@@ -18,8 +18,8 @@ from dragoman.training.averaging import mean_of
 from dragoman.training.card import BestValidation, Card
 from dragoman.training.curve import draw_curve
 from dragoman.training.device import device_name
-from dragoman.training.journal import read_journal
-from dragoman.training.run_folder import CURVE, JOURNAL, Run
+from dragoman.training.journal import JOURNAL, read_journal
+from dragoman.training.run_folder import CURVE, Run
 from dragoman.training.trainer import Trainer
 
 

@@ -22,6 +22,8 @@ from typing import Any, Literal, Self
 from dragoman.errors import MissingExtraError
 from dragoman.storage.files import write_text
 
+JOURNAL = "journal.jsonl"
+"""The name of the file."""
 EntryKind = Literal["progress", "validation", "skipped", "save_failed"]
 JournalEntry = dict[str, Any]
 

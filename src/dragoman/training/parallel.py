@@ -60,6 +60,13 @@ class World:
     device: torch.device
     disk_group: dist.ProcessGroup | None = None
     """The same ranks with a longer timeout, for waiting until a disk operation ends."""
+    local_rank: int = 0
+    """The rank among the processes of this machine."""
+
+    @property
+    def is_node_main(self) -> bool:
+        """Whether this is the first rank of its machine: without a shared disk, it writes there."""
+        return self.local_rank == 0
 
     @property
     def is_main(self) -> bool:
@@ -80,10 +87,25 @@ class World:
         sums: list[float] = shared.tolist()
         return sums
 
-    def barrier(self) -> None:
-        """Wait for all ranks."""
+    def gather_text(self, text: str) -> list[str]:
+        """Return the texts of all ranks, in the order of the ranks; for disk operations."""
+        if self.world_size == 1:
+            return [text]
+        data = text.encode()
+        sizes = [0.0] * self.world_size
+        sizes[self.rank] = len(data)
+        sizes = self.all_reduce_sum(sizes, is_slow=True)
+        longest = int(max(sizes))
+        mine = torch.tensor(list(data.ljust(longest)), dtype=torch.uint8)
+        gathered = [torch.empty_like(mine) for _ in sizes]
+        dist.all_gather(gathered, mine, group=self.disk_group)
+        pairs = zip(gathered, sizes, strict=True)
+        return [bytes(part[: int(size)].tolist()).decode() for part, size in pairs]
+
+    def barrier(self, *, is_slow: bool = False) -> None:
+        """Wait for all ranks; with `is_slow` longer, for disk operations."""
         if self.world_size > 1:
-            dist.barrier()
+            dist.barrier(self.disk_group if is_slow else None)
 
 
 @contextlib.contextmanager
@@ -114,7 +136,7 @@ def join_world() -> Iterator[World]:
     dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=timeout)
     try:
         disk_group = dist.new_group(backend="gloo", timeout=_DISK_TIMEOUT)
-        yield World(dist.get_rank(), world_size, device, disk_group)
+        yield World(dist.get_rank(), world_size, device, disk_group, local_rank)
     finally:
         dist.destroy_process_group()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -29,13 +29,14 @@ from dragoman.recipe.files import load_recipe
 from dragoman.recipe.schema import Recipe, TrainingRecipe
 from dragoman.storage.files import remove_partials, sha256, write_text
 from dragoman.storage.lock import FolderLockedError, lock_folder
+from dragoman.storage.mirror import locate, path_text
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.tokenizer.interface import Tokenizer
 from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.parallel import World
+from dragoman.training.run_store import FACTS, RunStore, open_store_folder
 
-JOURNAL, CURVE = "journal.jsonl", "curve.png"
-_FACTS = "run.json"
+CURVE = "curve.png"
 
 CHANGEABLE = {
     "training": {
@@ -80,6 +81,8 @@ class Run:
     recipe: Recipe
     prepared: Prepared
     world: World
+    store: RunStore | None = None
+    """The folder in a store that is published; then `folder` is this machine's working folder."""
 
     @property
     def settings(self) -> TrainingRecipe:
@@ -95,6 +98,8 @@ class Run:
     @property
     def checkpoints(self) -> Checkpoints:
         """The checkpoints of the run."""
+        if self.store is not None:
+            return self.store.checkpoints
         return Checkpoints(self.folder / CHECKPOINTS, self.world)
 
     @property
@@ -122,32 +127,36 @@ class Run:
             self._check_settings(load_recipe(self.folder / "recipe.yaml"))
             if facts.corpus_sha256 != self.corpus_sha256:
                 raise ArtifactError(
-                    f"the prepared corpus is not the one that {str(self.folder)!r} began with; "
-                    "prepare it as before, or start a new run with another training.folder (with "
-                    f"training.init_from={self.settings.folder} it starts with these weights)"
+                    f"the prepared corpus is not the one that {path_text(self.folder)!r} began "
+                    "with; prepare it as before, or start a new run with another training.folder "
+                    f"(with training.init_from={self.settings.folder} it starts with these weights)"
                 )
         if self.world.is_main:
             remove_partials(self.folder)
             begin_artifact(self.folder, self.recipe, self.prepared.folder / "tokenizer")
+            if self.store is not None:
+                self.store.upload_beginning()
             self.write_facts(facts)
-        self.world.barrier()
+        self.world.barrier(is_slow=True)
 
     def read_facts(self) -> RunFacts | None:
         """Read `run.json`; None if the run is new."""
         try:
-            return RunFacts.model_validate_json((self.folder / _FACTS).read_bytes())
+            return RunFacts.model_validate_json((self.folder / FACTS).read_bytes())
         except FileNotFoundError:
             return None
         except ValidationError:
             raise ArtifactError(
-                f"{_FACTS} of {str(self.folder)!r} cannot be read; expected the facts of a run. "
-                "Restore the file, or start a new run with another training.folder"
+                f"{FACTS} of {path_text(self.folder)!r} cannot be read; expected the facts of a "
+                "run. Restore the file, or start a new run with another training.folder"
             ) from None
 
     def write_facts(self, facts: RunFacts) -> None:
         """Write `run.json`."""
         content = json.dumps(facts.model_dump(exclude_none=True), indent=1, sort_keys=True)
-        write_text(self.folder / _FACTS, content + "\n")
+        write_text(self.folder / FACTS, content + "\n")
+        if self.store is not None:
+            self.store.upload_facts()
 
     def check_disk_space(self, parameters: int) -> None:
         """Refuse to start if two checkpoints do not fit on the disk."""
@@ -156,7 +165,7 @@ class Run:
         free = shutil.disk_usage(self.folder).free
         if not self.has_checkpoints and free < needed:
             raise SaveError(
-                f"the disk of {str(self.folder)!r} has {free / 1e9:.1f} GB left, but two "
+                f"the disk of {path_text(self.folder)!r} has {free / 1e9:.1f} GB left, but two "
                 f"checkpoints need {needed / 1e9:.1f} GB; free some space, or choose another "
                 "training.folder"
             )
@@ -183,6 +192,20 @@ class Run:
                 "To start a new run with these settings, choose another folder, for example: "
                 "training.folder=run-2",
             )
+
+
+@contextlib.contextmanager
+def opened(
+    folder: Path, world: World, report: Callable[[str], None]
+) -> Iterator[tuple[Path, RunStore | None]]:
+    """Lock a run folder; give the local folder to work in, and the store if the run is in one."""
+    url = locate(folder)
+    if url is None:
+        with locked(folder, world):
+            yield folder, None
+        return
+    with open_store_folder(url, world, report) as store:
+        yield store.folder, store
 
 
 @contextlib.contextmanager

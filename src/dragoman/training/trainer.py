@@ -23,6 +23,7 @@ from dragoman.errors import DivergedError, SaveError
 from dragoman.recipe.schema import TrainingRecipe
 from dragoman.shapes import Tensor
 from dragoman.storage.machine import available_cpus
+from dragoman.storage.remote import StorageError
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.checkpoint import Checkpoints
 from dragoman.training.events import (
@@ -44,10 +45,9 @@ from dragoman.training.optimizer import (
 )
 from dragoman.training.parallel import Learner, World
 from dragoman.training.signals import StopRequest
+from dragoman.training.state import SKIP_WINDOW, TrainingState
 from dragoman.training.timing import SessionTimer
 
-SKIP_WINDOW = 1000
-"""In steps."""
 MAX_SKIPS = 20
 """Training has diverged if more than this many of the last `SKIP_WINDOW` steps were skipped."""
 MAX_FAILED_SAVES = 3
@@ -56,40 +56,6 @@ ESTIMATE_AFTER = 10
 """The remaining time is reported after this many updates of a session."""
 
 EndReason = Literal["", "steps", "minutes", "patience"]
-
-
-@dataclass(slots=True)
-class TrainingState:
-    """The part of a checkpoint that is not a tensor."""
-
-    step: int = 0
-    updates: int = 0
-    """Steps that changed the weights; the others were skipped."""
-    position: StreamPosition = field(default_factory=StreamPosition)
-    pairs: int = 0
-    source_tokens: int = 0
-    target_tokens: int = 0
-    seconds: float = 0.0
-    """Training time of all sessions."""
-    loss_since_log: float = 0.0
-    """Sum over the target tokens since the last log entry."""
-    tokens_since_log: int = 0
-    best_metric: str = "bleu"
-    best_value: float | None = None
-    """BLEU, or minus the loss: a larger value is better."""
-    best_step: int = 0
-    validations_without_improvement: int = 0
-    first_general_bleu: float | None = None
-    """BLEU on the general validation set before the first update."""
-    skipped_steps: list[int] = field(default_factory=list)
-    """Skipped steps among the last `SKIP_WINDOW` steps."""
-    unscheduled_saves: list[int] = field(default_factory=list)
-    """Steps that were saved only because the run stopped or ended there."""
-
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> TrainingState:
-        """Build the state from the dictionary of `asdict`, read back from JSON."""
-        return cls(**stored | {"position": StreamPosition(*stored["position"])})
 
 
 class StepTotals(NamedTuple):
@@ -165,13 +131,13 @@ class Trainer:
             is_last = bool(self.end_reason) or totals.is_stop_requested
             is_save_due = state.step % settings.save_every == 0 or state.best_step == state.step
             if is_save_due or is_last:
-                self.save_checkpoint(is_scheduled=is_save_due)
+                self.save_checkpoint(is_scheduled=is_save_due, is_last=is_last)
             self.timer.exclude()  # Validation and saving are not part of the training speed.
             if is_last:
                 if self.failed_saves:
                     raise SaveError(
                         f"the last update is not saved; newest checkpoint: {self._newest()}. Free "
-                        "disk space, then run the same command to continue"
+                        "disk space or check the store, then run the same command to continue"
                     )
                 return
 
@@ -250,15 +216,20 @@ class Trainer:
             self.state.first_general_bleu = scores.general_bleu
         return self.state.first_general_bleu - scores.general_bleu <= self.max_general_loss
 
-    def save_checkpoint(self, *, is_scheduled: bool) -> None:
-        """Save a checkpoint. Report a failure (a full disk); end the run after several in a row."""
+    def save_checkpoint(self, *, is_scheduled: bool, is_last: bool = False) -> None:
+        """Save a checkpoint. Report a failure (a full disk); end the run after several in a row.
+
+        The last one of a session is complete when this returns, also in a store.
+        """
         state, problem = self.state, ""
         if not is_scheduled:
             state.unscheduled_saves.append(state.step)
         model, other_tensors = self.tensors()
         try:
             self.checkpoints.save(state.step, model, other_tensors, asdict(state))
-        except (OSError, SafetensorError, CheckpointException) as error:
+            if is_last:
+                self.checkpoints.finish()
+        except (OSError, SafetensorError, CheckpointException, StorageError) as error:
             problem = str(error) or type(error).__name__
         if self.world.all_reduce_sum([float(bool(problem))], is_slow=True)[0] == 0:
             self.failed_saves = 0
@@ -370,11 +341,10 @@ class Trainer:
         the same as in a run without interruptions.
         """
         settings, state = self.settings, self.state
-        if self.world.is_main:
-            earlier = {step for step in self.checkpoints.steps() if step < state.step}
-            newest = [*sorted(earlier.difference(state.unscheduled_saves)), state.step]
-            kept = newest[-max(settings.keep_checkpoints, settings.average_checkpoints) :]
-            self.checkpoints.keep_only({*kept, state.best_step})
+        earlier = {step for step in self.checkpoints.steps() if step < state.step}
+        newest = [*sorted(earlier.difference(state.unscheduled_saves)), state.step]
+        kept = newest[-max(settings.keep_checkpoints, settings.average_checkpoints) :]
+        self.checkpoints.keep_only({*kept, state.best_step})
 
     def _newest(self) -> str:
         steps = self.checkpoints.steps()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dragoman.corpus.opening import CorpusRequest, open_corpus
 from dragoman.corpus.row import Reject, Row
-from dragoman.data.store import DataShard, Prepared
+from dragoman.data.store import Prepared
 from dragoman.errors import DataError
 from dragoman.tokenizer.folder import load_tokenizer
 
@@ -57,8 +57,7 @@ def _rows(prepared: Prepared) -> Iterator[Row]:
     tokenizers = prepared.folder / "tokenizer"
     source, target = (load_tokenizer(tokenizers / side) for side in ("source", "target"))
     number = 0
-    for path in prepared.shards:
-        shard = DataShard.open(path)
+    for shard in prepared.read_shards(range(len(prepared.rows))):
         for row in range(len(shard)):
             number += 1
             source_tokens = source.pieces(shard.source(row).tolist())

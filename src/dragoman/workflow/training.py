@@ -13,12 +13,12 @@ import torch
 from dragoman import __version__
 from dragoman.data.batch import Batch
 from dragoman.data.store import Prepared
-from dragoman.errors import Mistake, RecipeError, Stopped
+from dragoman.errors import Stopped
 from dragoman.evaluation.validation import ValidationSet
 from dragoman.interop.compatibility.table import summary
 from dragoman.recipe.schema import Recipe
 from dragoman.recipe.weaknesses import known_weaknesses
-from dragoman.storage.mirror import local_path, locate
+from dragoman.storage.mirror import local_path
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.builders import (
     build_feed,
@@ -36,13 +36,14 @@ from dragoman.training.device import (
 from dragoman.training.events import Message, Scores, TrainingEvent, TrainingSummary
 from dragoman.training.feed import to_tensors
 from dragoman.training.finish import export_to_ctranslate2, finish_run
-from dragoman.training.journal import Journal
+from dragoman.training.journal import JOURNAL, Journal
 from dragoman.training.loss import Objective
 from dragoman.training.optimizer import build_optimizers
 from dragoman.training.parallel import Learner, join_world
-from dragoman.training.run_folder import JOURNAL, Run, locked
+from dragoman.training.run_folder import Run, opened
 from dragoman.training.signals import StopRequest, stop_on_signals
-from dragoman.training.trainer import EndReason, Trainer, TrainingState
+from dragoman.training.state import TrainingState
+from dragoman.training.trainer import EndReason, Trainer
 from dragoman.workflow.recipe import open_recipe
 
 OnProgress = Callable[[TrainingEvent], None]
@@ -76,26 +77,23 @@ def train(
     full_recipe, base_folder = open_recipe(recipe, settings)
     report = on_progress or (lambda event: None)
     folder = local_path(full_recipe.training.folder, base_folder)
-    if (url := locate(folder)) is not None:
-        what = (
-            f"found {url}; checkpoints cannot be written to a store yet. Give a local folder, for "
-            "example training.folder=/data/run"
-        )
-        raise RecipeError([Mistake("training.folder", what)])
     recipe_name = "RECIPE" if isinstance(recipe, Recipe) else str(recipe)
     prepare_command = shlex.join(["dragoman", "prepare", recipe_name, *settings])
     prepared = Prepared.open(local_path(full_recipe.corpus.folder, base_folder), prepare_command)
     with (
         restored_torch_settings(),
         join_world() as world,
-        locked(folder, world),
+        opened(folder, world, lambda text: report(Message(0, text))) as (folder, store),
         stop_on_signals() as stop,
     ):
         use_threads(full_recipe.training)
-        run = Run(folder, base_folder, full_recipe, prepared, world)
+        run = Run(folder, base_folder, full_recipe, prepared, world, store)
         run.begin()
         trainer = _build_trainer(run, stop, report)
         trainer.resume()
+        # Ranks wait for each other in the first update, but not as long as a fetch may take.
+        trainer.feed.sampler.fetch_first(trainer.state.position)
+        world.barrier(is_slow=True)
         first_step = trainer.state.step
         report(_summary(run, trainer))
         if first_step == 0:
@@ -113,6 +111,8 @@ def train(
             problem = export_to_ctranslate2(run)
             if problem:
                 report(Message(step, problem))
+            if store is not None:
+                store.upload_model()
         return TrainingResult(folder, card, was_finished)
 
 

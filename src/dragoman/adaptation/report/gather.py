@@ -17,8 +17,7 @@ from dragoman.data.manifest import Manifest
 from dragoman.recipe.schema import Recipe
 from dragoman.text.glossary import Glossary
 from dragoman.training.card import Card
-from dragoman.training.journal import read_journal
-from dragoman.training.run_folder import JOURNAL
+from dragoman.training.journal import JOURNAL, read_journal
 
 _FEW_TEST_PAIRS = 200
 _SCORES: dict[RuleName, tuple[TestSet, str]] = {

@@ -1,0 +1,78 @@
+"""One process at a time holds the lease of a folder in a store."""
+
+import threading
+
+import pytest
+
+from dragoman.storage import lease
+from dragoman.storage.lease import LeaseHeldError, leased
+from dragoman.storage.remote import open_store, parse_url
+
+
+@pytest.fixture
+def url(folder_url, monkeypatch):
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 0.6)
+    found = parse_url(folder_url)
+    assert found is not None
+    return found
+
+
+def test_a_second_process_is_refused_while_the_first_renews(url):
+    with leased(url), pytest.raises(LeaseHeldError, match="process"), leased(url):
+        pass
+
+
+def test_a_released_lease_is_taken_at_once(url):
+    waited: list[str] = []
+    for _ in range(3):
+        with leased(url, wait=waited.append) as held:
+            assert not held.is_lost
+    assert not waited
+    assert len(open_store(url.bucket).list(f"{url.key}/lease")) == 2
+
+
+def test_a_lease_that_is_not_renewed_expires(url, monkeypatch):
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 60)
+    waited: list[str] = []
+    with leased(url) as first:
+        with leased(url, wait=waited.append) as second:
+            assert first.is_lost
+            assert not second.is_lost
+        assert waited
+    # The first must not release what it has lost.
+    with leased(url, wait=waited.append):
+        assert len(waited) == 1
+
+
+def test_processes_of_one_job_take_over_at_once(url):
+    waited: list[str] = []
+    with leased(url, "job") as first, leased(url, "job", waited.append) as second:
+        assert first.is_lost
+        assert not second.is_lost
+    assert not waited
+
+
+def test_of_many_at_the_same_time_one_gets_it(url):
+    outcomes: list[bool] = []
+    taken, ended = threading.Event(), threading.Event()
+
+    def take() -> None:
+        try:
+            with leased(url):
+                outcomes.append(True)
+                taken.set()
+                ended.wait()
+        except LeaseHeldError:
+            outcomes.append(False)
+
+    threads = [threading.Thread(target=take) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    taken.wait(10)
+    for thread in threads:
+        thread.join(1.5)
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False] * 5 + [True]
