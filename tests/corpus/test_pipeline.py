@@ -21,7 +21,7 @@ from dragoman.corpus.report.advice import advice
 from dragoman.corpus.report.model import Report
 from dragoman.corpus.stages.clean import key_of
 from dragoman.data.sampler import Sampler, StreamPosition
-from dragoman.data.store import DataShard, Prepared
+from dragoman.data.store import Prepared
 from dragoman.errors import ArtifactError, DataError, RecipeError
 from dragoman.recipe.files import load_recipe
 from dragoman.storage.files import atomic_folder, sha256
@@ -56,8 +56,8 @@ def texts_of(folder):
     """Decode all training pairs of a prepared folder."""
     tokenizers = [load_tokenizer(folder / "tokenizer" / side) for side in ("source", "target")]
     pairs = []
-    for path in Prepared.open(folder).shards:
-        shard = DataShard.open(path)
+    prepared = Prepared.open(folder)
+    for shard in prepared.read_shards(range(len(prepared.manifest.train))):
         sides = ([shard.source(n).tolist() for n in range(len(shard))],
                  [shard.target(n).tolist() for n in range(len(shard))])  # fmt: skip
         texts = [tokenizer.decode(ids) for tokenizer, ids in zip(tokenizers, sides, strict=True)]
