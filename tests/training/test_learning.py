@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -127,54 +125,3 @@ def test_every_baseline_learns_to_reverse_digits(tmp_path, name):
     right = learned_digits(tmp_path, {**depth, **BASELINES[name]}, steps)
     print(f"{name}: {right:.3f}")
     assert right >= ENOUGH
-
-
-def demo_share_right(folder: Path, *settings: str) -> float:
-    """Type the commands of the demo; return the share of test items that are exactly right."""
-
-    def dragoman(*arguments: str, text: str | None = None) -> str:
-        command = [sys.executable, "-m", "dragoman", *arguments]
-        process = subprocess.run(
-            command, check=True, cwd=folder, input=text, stdout=subprocess.PIPE, encoding="utf-8"
-        )
-        return process.stdout
-
-    dragoman("init", ".", "--demo")
-    dragoman("prepare", "recipe.yaml")
-    dragoman("train", "recipe.yaml", *settings)
-    sources, references = ((folder / f"test.{side}").read_text() for side in ("en", "de"))
-    pairs = zip(
-        dragoman("translate", "run", text=sources).split("\n")[:-1],
-        references.split("\n")[:-1],
-        strict=True,
-    )
-    is_right = [translation == reference for translation, reference in pairs]
-    right = sum(is_right) / len(is_right)
-    print(f"right, of {len(is_right)} unseen items: {right:.4f}")
-    assert (folder / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
-    return right
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1500)
-def test_a_short_demo_is_learned_from_the_command_line(tmp_path):
-    """With a ninth of the demo's tokens, most items are right (0.96 when this was written)."""
-    short = {
-        "steps": 1000,
-        "tokens_per_update": 512,
-        "learning_rate": 0.004,
-        "schedule": "linear",
-        "warmup_steps": 150,
-        "label_smoothing": 0,
-        "ema_decay": 0.98,
-        "validate_every": 500,
-        "save_every": 1000,
-    }
-    settings = [f"training.{name}={value}" for name, value in short.items()]
-    assert demo_share_right(tmp_path, *settings, "model.dropout=0") >= 0.8
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-def test_the_demo_is_learned_from_the_command_line(tmp_path):
-    assert demo_share_right(tmp_path) >= 0.99
