@@ -28,7 +28,7 @@ def demo(
 ) -> None:
     """Train a small translator on generated text, score it, and look inside.
 
-    It takes a few minutes on two cores. Nothing is downloaded. Run it again to continue
+    It takes about three minutes on two cores. Nothing is downloaded. Run it again to continue
     after an interruption, or to translate another sentence.
 
     Examples:
