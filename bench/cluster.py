@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -78,6 +79,8 @@ def main() -> None:
         result: dict[str, Any] = {"rows": options.rows}
         result["one_machine"] = one_machine(corpus, script, work)
         expected = published(corpus / "prepared")
+        # The cluster must not find what this machine has done.
+        shutil.rmtree(corpus / "prepared")
         with cluster() as machines:
             result["cluster"] = run(machines, corpus, script, "undisturbed", expected)
             for stage in _stages(options.lose):
