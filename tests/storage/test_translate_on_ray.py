@@ -90,7 +90,8 @@ def write_text(path, count, seed):
     path.write_text("".join(f"{line}\n" for line in lines(count, seed)), encoding="utf-8")
 
 
-@pytest.mark.slow
+# Beside another Ray cluster on a small machine it may not start in time, so CI does not run it.
+@pytest.mark.long
 def test_a_local_ray_cluster_that_loses_a_node_translates_like_one_process(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
