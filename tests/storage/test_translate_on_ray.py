@@ -90,8 +90,7 @@ def write_text(path, count, seed):
     path.write_text("".join(f"{line}\n" for line in lines(count, seed)), encoding="utf-8")
 
 
-# Beside another Ray cluster on a small machine it may not start in time, so CI does not run it.
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_local_ray_cluster_that_loses_a_node_translates_like_one_process(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
