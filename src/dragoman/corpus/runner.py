@@ -124,7 +124,7 @@ class FinishedTask(NamedTuple):
 
     task: PreparationTask
     host: str
-    """The name of the machine; empty if the task was done before."""
+    """The name of the machine; empty if its answer was lost with another machine."""
 
 
 def run_stage(
@@ -150,15 +150,12 @@ def run_stage(
 
 
 def run(tasks: Sequence[PreparationTask], workers: int) -> Iterator[FinishedTask]:
-    """Run the tasks of one stage that are not done yet; yield each task when it is done."""
-    # Two tasks with the same result are the same work.
+    """Run tasks whose results do not exist and differ; yield each task when it is done."""
     waiting = {path_text(task.result): task for task in tasks}
-    yield from _take_finished(waiting)
     count = min(workers, len(waiting))
-    is_native = load_daft().get_or_infer_runner_type() == "native"
     if not waiting:
         return
-    if not is_native:
+    if load_daft().get_or_infer_runner_type() != "native":
         yield from _run_on_cluster(waiting, count)
     elif count == 1 and not any(task.needs_process for task in waiting.values()):
         for task in waiting.values():
@@ -168,18 +165,11 @@ def run(tasks: Sequence[PreparationTask], workers: int) -> Iterator[FinishedTask
         yield from _run_on_daft(waiting, count, os.getpid())
 
 
-def _take_finished(waiting: dict[str, PreparationTask]) -> Iterator[FinishedTask]:
-    """Yield the tasks whose result exists, and remove them from those that wait."""
-    finished = existing([task.result for task in waiting.values()])
-    for name, task in list(waiting.items()):
-        if task.result in finished:
-            yield FinishedTask(waiting.pop(name), "")
-
-
 def _run_on_cluster(waiting: dict[str, PreparationTask], count: int) -> Iterator[FinishedTask]:
-    """Run tasks on Ray; if a machine is lost and Daft gives up, run the rest again.
+    """Run tasks on Ray; if a machine is lost, Daft gives up, and the rest runs again.
 
-    A loss costs the tasks that ran on the machine: results are in files, not in its memory.
+    A loss costs the tasks that are running, on all machines. Results are in files, so finished
+    tasks are kept.
     """
     total, losses = len(waiting), 0
     while waiting:
@@ -197,6 +187,14 @@ def _run_on_cluster(waiting: dict[str, PreparationTask], count: int) -> Iterator
             _log.warning("a machine of the cluster was lost; %d tasks run again", len(waiting))
             time.sleep(_PAUSE_AFTER_LOSS)
             yield from _take_finished(waiting)
+
+
+def _take_finished(waiting: dict[str, PreparationTask]) -> Iterator[FinishedTask]:
+    """Yield the tasks whose result exists, and remove them from those that wait."""
+    finished = existing([task.result for task in waiting.values()])
+    for name, task in list(waiting.items()):
+        if task.result in finished:
+            yield FinishedTask(waiting.pop(name), "")
 
 
 def _run_on_daft(

@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from dragoman import __version__
 from dragoman.corpus import runner
 from dragoman.corpus.runner import PreparationProgress
 from dragoman.corpus.stage_key import stage_key
@@ -32,7 +31,7 @@ from dragoman.storage.files import remove, write_text
 from dragoman.storage.machine import available_cpus
 from dragoman.storage.mirror import local_path, locate, path_text
 from dragoman.workflow import translation
-from dragoman.workflow.translation import check_source
+from dragoman.workflow.translation import TranslationFacts, check_source
 from dragoman.workflow.translation_tasks import (
     ReadTextTask,
     TextFileCard,
@@ -69,21 +68,12 @@ class TextFilesRequest:
     """Address of a Ray cluster; without it, this machine works alone."""
 
 
-class CostCard(BaseModel):
-    """What a job took; written as JSON into the output folder. It contains no text of the user."""
+class CostCard(TranslationFacts):
+    """What a job took; written into the output folder."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    format: int = 1
-    dragoman: str = __version__
-    key: str
-    """Hash of all sources, the model and the settings."""
     files: int
-    lines: int
     sentences: int
     """Lines that contain more than space."""
-    flags: dict[str, int]
-    """Number of translations with each flag."""
     cpu_seconds: float
     """CPU time of all tasks, with the loading of the model, also of earlier runs of the command;
     without this process and without tasks that were lost with a machine."""
@@ -93,11 +83,6 @@ class CostCard(BaseModel):
     """Number of lines that each machine translated."""
     workers: int
     """Greatest number of worker processes (0 = all cores)."""
-    model: str
-    """SHA-256 of the model's weights."""
-    engine: str
-    quantization: str
-    decoding: DecodingRecipe
     language: str
 
 

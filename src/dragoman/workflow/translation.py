@@ -65,26 +65,31 @@ class FileShard(NamedTuple):
 WHOLE = FileShard()
 
 
-class TranslationCard(BaseModel):
-    """How a file was translated; written as JSON beside it."""
+class TranslationFacts(BaseModel):
+    """What every card of a translation says; cards are JSON and contain no text of the user."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int = 1
     dragoman: str = __version__
     key: str
-    """Hash of the source text, the model and the settings."""
-    sha256: str
-    """SHA-256 of the translation."""
+    """Hash of all sources, the model and the settings."""
     model: str
     """SHA-256 of the model's weights."""
     engine: str
     quantization: str
     decoding: DecodingRecipe
-    shard: str
     lines: int
     flags: dict[str, int]
     """Number of translations with each flag."""
+
+
+class TranslationCard(TranslationFacts):
+    """How a file was translated; written beside it."""
+
+    sha256: str
+    """SHA-256 of the translation."""
+    shard: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from typing import BinaryIO, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from dragoman import __version__
 from dragoman.corpus.files import open_compressed, read_blocks
 from dragoman.corpus.synthetic import TranslationModel, load_translator
 from dragoman.corpus.task import PreparationTask
@@ -28,7 +27,7 @@ from dragoman.recipe.schema import DecodingRecipe
 from dragoman.storage import mirror
 from dragoman.storage.files import atomic_folder, atomic_write, write_text
 from dragoman.storage.mirror import StoredPath, path_text
-from dragoman.workflow.translation import part_ranges, read_part, render
+from dragoman.workflow.translation import TranslationFacts, part_ranges, read_part, render
 
 _TEXT, _INDEX = "text", "index.json"
 
@@ -66,27 +65,13 @@ class PartCounts(BaseModel):
     host: str
 
 
-class TextFileCard(BaseModel):
-    """How one of several files was translated; written as JSON beside the output."""
+class TextFileCard(TranslationFacts):
+    """How one of several files was translated; written beside the output."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    format: int = 1
-    dragoman: str = __version__
-    key: str
-    """Hash of the source file, the model and the settings."""
     sha256: str
     """SHA-256 of the translation, before it is compressed."""
-    model: str
-    """SHA-256 of the model's weights."""
-    engine: str
-    quantization: str
-    decoding: DecodingRecipe
-    lines: int
     sentences: int
     """Lines that contain more than space."""
-    flags: dict[str, int]
-    """Number of translations with each flag."""
     cpu_seconds: float
     """CPU time of all tasks, with the loading of the model; without tasks that were lost."""
     hosts: dict[str, int]
