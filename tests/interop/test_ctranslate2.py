@@ -320,11 +320,11 @@ def check_combination(tmp_path_factory, chosen, heads):
     check_parity(tmp_path_factory.mktemp("model"), recipe, COMBINED_TOLERANCE)
 
 
-# Allowed distance from float32 on this model: twice the measured one, because processors multiply
-# small numbers in different ways.
+# Allowed distance from float32 on this model: about twice the measured one, because processors add
+# products in different orders.
 QUANTIZATION_TOLERANCE = {
-    "int8": 0.2,
-    "int8_float32": 0.2,
+    "int8": 0.15,
+    "int8_float32": 0.15,
     "int16": 0.02,
     "float16": 0.01,
     "bfloat16": 0.06,

@@ -35,6 +35,7 @@ from dragoman.errors import ArtifactError, DataError, RecipeError, suggest
 from dragoman.interop.compatibility.ctranslate2 import obstacles
 from dragoman.interop.folder import FOLDER, Quantization, is_export, new_export, read_export
 from dragoman.interop.model_card import model_card
+from dragoman.interop.quantization import quantize
 from dragoman.model.attention import CrossAttention, SelfAttention
 from dragoman.model.layer import FeedForwardSublayer
 from dragoman.model.parts import Position, concatenate_heads, split_heads
@@ -123,7 +124,7 @@ def write_export(
         spec = _build_spec(model, artifact.recipe.model, max_positions)
         _register_vocabularies(spec, artifact.tokenizer)
         spec.validate()
-        spec.optimize(quantization=quantization)
+        quantize(spec, quantization)
         spec.save(str(temporary))
 
 
