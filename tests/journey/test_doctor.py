@@ -57,6 +57,8 @@ def test_the_extras_are_those_of_the_project():
     assert "torch" in extras["train"]
     # `evaluate` names the extra `infer`, whose packages belong to it too.
     assert extras["evaluate"] > extras["infer"]
+    # `cluster` names an extra of another package: `daft[ray]`.
+    assert "ray" in extras["cluster"]
 
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
@@ -71,8 +73,10 @@ def test_a_missing_package_is_named_with_its_command(monkeypatch):
 
 def test_instructions_and_stolen_time_are_read_from_the_system(tmp_path):
     (tmp_path / "proc").mkdir()
-    (tmp_path / "proc" / "cpuinfo").write_text("processor : 0\nflags : fpu avx2 amx_tile\n")
-    assert diagnosis._instructions(tmp_path) == ["AVX2", "AMX"]
+    (tmp_path / "proc" / "cpuinfo").write_text(
+        "processor : 0\nflags : fpu avx2 avx_vnni avx512_vnni\n"
+    )
+    assert diagnosis._instructions(tmp_path) == ["AVX2", "VNNI"]
     assert diagnosis._instructions(tmp_path / "absent") == []
     assert diagnosis._stolen_share(tmp_path / "absent") == 0
     (tmp_path / "proc" / "stat").write_text("cpu  10 0 10 70 0 0 0 10 0 0\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import ArtifactError, DataError, RecipeError
+from dragoman.errors import ArtifactError, DataError
 from dragoman.inference.translator import Translator
 from dragoman.storage import mirror
 from dragoman.storage.files import link_or_copy
@@ -95,13 +95,17 @@ def test_a_missing_model_is_named_by_its_url(folder_url):
 
 
 @pytest.mark.slow
-def test_training_reads_a_prepared_folder_of_a_store(folder_url, tmp_path):
+def test_a_run_in_a_store_is_the_run_in_a_folder(folder_url, tmp_path):
     recipe = write_corpus(tmp_path / "corpus", count=300)
-    settings = [f"corpus.folder={folder_url}/prepared"]
+    settings = [
+        f"corpus.folder={folder_url}/prepared",
+        *("model.width=16", "model.heads=2", "model.encoder_layers=1", "model.decoder_layers=1"),
+        *("training.steps=2", "training.warmup_steps=1", "training.validate_every=2"),
+    ]
     prepare(recipe, settings, workers=1)
-    small = ["model.width=16", "model.heads=2", "model.encoder_layers=1", "model.decoder_layers=1"]
-    steps = ["training.steps=2", "training.warmup_steps=1", "training.validate_every=2"]
-    result = training.train(recipe, [*settings, *small, *steps])
-    assert (result.folder / "model.safetensors").is_file()
-    with pytest.raises(RecipeError, match=r"checkpoints cannot be written to a store yet"):
-        training.train(recipe, [*settings, f"training.folder={folder_url}/run"])
+    in_folder = training.train(recipe, settings)
+    in_store = training.train(recipe, [*settings, f"training.folder={folder_url}/run"])
+    assert path_text(in_store.folder) == f"{folder_url}/run"
+    assert "model.safetensors" in mirror.names(local_path(f"{folder_url}/run"))
+    with Translator.load(f"{folder_url}/run") as remote, Translator.load(in_folder.folder) as local:
+        assert remote.model_hash == local.model_hash

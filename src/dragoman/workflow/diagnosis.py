@@ -32,6 +32,8 @@ _MUCH_STOLEN = 0.1
 _INSTRUCTIONS = {
     "avx2": "AVX2",
     "avx512f": "AVX-512",
+    "avx512_vnni": "VNNI",
+    "avx_vnni": "VNNI",
     "avx512_bf16": "bfloat16",
     "amx_tile": "AMX",
     "asimd": "NEON",
@@ -184,7 +186,9 @@ def _instructions(root: Path) -> list[str]:
     for line in lines:
         if line.lower().startswith(("flags", "features")):
             flags = line.partition(":")[2].split()
-            return [name for flag, name in _INSTRUCTIONS.items() if flag in flags]
+            return list(
+                dict.fromkeys(_INSTRUCTIONS[flag] for flag in _INSTRUCTIONS if flag in flags)
+            )
     return []
 
 
@@ -254,22 +258,24 @@ def _check_extras() -> Iterator[Check]:
 
 
 def _extra_packages() -> dict[str, set[str]]:
-    """Return the packages of each extra, as the installed distribution names them."""
-    packages: dict[str, set[str]] = {}
-    included: dict[str, list[str]] = {}
-    for line in metadata.requires("dragoman") or ():
-        if match := _REQUIREMENT.match(line):
-            extra = match["extra"]
-            packages.setdefault(extra, set())
-            if match["name"] == "dragoman":
-                included.setdefault(extra, []).extend(match["extras"].split(","))
-            else:
-                packages[extra].add(match["name"])
-    for extra in packages:
-        for name in included.get(extra, ()):
-            packages[extra] |= packages[name]
+    """Return the packages of each extra, as the metadata of the installed packages names them."""
+    lines = metadata.requires("dragoman") or ()
+    matches = [match for line in lines if (match := _REQUIREMENT.match(line))]
     # `all` includes the others, so it would name every missing package once more.
-    packages.pop("all", None)
+    extras = dict.fromkeys(match["extra"] for match in matches if match["extra"] != "all")
+    return {extra: _packages_of("dragoman", extra) - {"dragoman"} for extra in extras}
+
+
+def _packages_of(distribution: str, extra: str) -> set[str]:
+    """Return what an extra installs; with what the extras that it names install (`daft[ray]`)."""
+    packages: set[str] = set()
+    if _is_distribution(distribution):
+        for line in metadata.requires(distribution) or ():
+            match = _REQUIREMENT.match(line)
+            if match and match["extra"] == extra:
+                packages.add(match["name"])
+                for inner in (match["extras"] or "").split(","):
+                    packages |= _packages_of(match["name"], inner) if inner else set()
     return packages
 
 
