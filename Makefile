@@ -13,8 +13,8 @@ check: lint
 	$(PYTEST) --hypothesis-profile quick -m "not slow and not long"
 
 lint:
-	ruff format --check src tests bench docs_build
-	ruff check src tests bench docs_build
+	ruff format --check src tests bench docs_build docs/notebooks
+	ruff check src tests bench docs_build docs/notebooks
 	mypy
 	lint-imports
 
