@@ -7,7 +7,7 @@ SHAPES = tests/contract tests/decoding tests/parity
 # CI lists where its time goes.
 SLOWEST = --durations 25 --durations-min 10
 
-.PHONY: check lint test proof docs update
+.PHONY: check lint test proof docs dist sbom update
 
 check: lint
 	$(PYTEST) --hypothesis-profile quick -m "not slow and not long"
@@ -32,6 +32,15 @@ proof:
 # The documentation site, in site/.
 docs:
 	PYTHONPATH=. zensical build --clean --strict
+
+# Wheel and sdist, in dist/. hatchling gives every file the same date and rights, so two builds of
+# one commit with one version of hatchling have the same bytes.
+dist:
+	$(PYTHON) -m build --no-isolation --outdir dist
+
+# What a user of the extra `all` installs: a bill of materials (CycloneDX), in dist/.
+sbom:
+	.ci/sbom
 
 # Refresh the versions that CI installs.
 update:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PYTHON = sorted([*ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("bench/*.py")])
 TEXTS = sorted(
     [
-        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+        *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("recipes/*.yaml"),
         *ROOT.glob("src/**/*.yaml"),

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import resource
+import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -395,5 +395,5 @@ class _Adaptation:
 
 def _cpu_seconds() -> float:
     """Return the processor time of this process and its ended children."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    usage = os.times()
+    return usage.user + usage.system + usage.children_user + usage.children_system
