@@ -1,4 +1,4 @@
-"""`dragoman init`: preview corpus files and write a recipe for them."""
+"""`dragoman init`: preview corpus files, show their problems, and write a recipe for them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from dragoman.errors import DataError
 
 if TYPE_CHECKING:
     from dragoman.corpus.preview import CorpusPreview
+    from dragoman.corpus.problems import Problems
+
+_EXAMPLE_COLUMNS = 68
 
 
 def init(
@@ -68,7 +71,7 @@ def init(
         ),
     ] = False,
 ) -> None:
-    """Read your files, show five pairs, and write a recipe for them.
+    """Read your files, show five pairs and their problems, and write a recipe for them.
 
     Examples:
       dragoman init first --demo
@@ -119,8 +122,34 @@ def _print_preview(preview: CorpusPreview) -> None:
             f"  {preview.languages.target}  {pair.target}",
         )
         typer.echo("\n".join(map(printable, lines)) + "\n")
+    _print_problems(preview.problems, preview.pairs)
     for warning in preview.warnings:
         typer.echo(f"Warning: {warning}\n", err=True)
+
+
+def _print_problems(problems: Problems, pairs: int) -> None:
+    """Print what `prepare` would drop, with the first example of each reason."""
+    if problems.shift:
+        typer.echo(f"Warning: {problems.shift}.\n", err=True)
+    are_all = problems.examined == pairs
+    examined = "all pairs" if are_all else f"a random sample of {problems.examined:,} pairs"
+    if not problems.by_reason:
+        typer.echo(f"No problem in {examined}.\n")
+        return
+    dropped = sum(problem.count for problem in problems.by_reason)
+    share = dropped / problems.examined
+    typer.echo(f"Problems in {examined}: `prepare` would drop {dropped:,} ({share:.1%}).\n")
+    for problem in problems.by_reason:
+        row = problem.example
+        typer.echo(f"  {problem.count:>6,}  {problem.reason}, for example row {row.number:,}:")
+        for text in (row.source, row.target):
+            typer.echo(f"          {printable(_shorten(text)) or '(empty)'}")
+    typer.echo()
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _EXAMPLE_COLUMNS else text[: _EXAMPLE_COLUMNS - 1] + "…"
 
 
 def _count(number: int, noun: str) -> str:

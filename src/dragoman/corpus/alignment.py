@@ -46,6 +46,14 @@ class Shift(NamedTuple):
     number: int
     shift: int
 
+    def __str__(self) -> str:
+        direction = "further down" if self.shift > 0 else "further up"
+        lines = "1 line" if abs(self.shift) == 1 else f"{abs(self.shift)} lines"
+        return (
+            f"from about line {self.number:,} on, a source line seems to belong to the target line "
+            f"{lines} {direction}. Look there for a line that is missing or was cut in two"
+        )
+
 
 class _Features(NamedTuple):
     """The features of a line that are compared."""

@@ -1,4 +1,4 @@
-"""Previews corpus files for `dragoman init`: counts, languages, examples and warnings.
+"""Previews corpus files for `dragoman init`: counts, languages, examples, problems and warnings.
 
 The files are read exactly as a preparation reads them.
 """
@@ -12,12 +12,15 @@ from pathlib import Path
 
 from dragoman.corpus.filter import Pair
 from dragoman.corpus.opening import CorpusRequest, OpenCorpus, open_corpus
+from dragoman.corpus.problems import CorpusSample, Problems
 from dragoman.corpus.row import NO_TRANSLATION, Reject
 from dragoman.errors import DataError
+from dragoman.recipe.corpus import DEFAULT_FILTERS
 from dragoman.recipe.parts import Choice
 from dragoman.text.languages import LanguagePair
 
-_SAMPLE = 500
+_DETECTED = 500
+"""Pairs whose languages are detected."""
 _SHOWN = 5
 _MAX_DISTINCT_WORDS = 50_000
 """Larger numbers make no difference for the size of the vocabulary."""
@@ -40,6 +43,7 @@ class CorpusPreview:
     """The entries without a finished translation, as in PO and XLIFF."""
     unreadable: int
     examples: tuple[Pair, ...]
+    problems: Problems
     warnings: tuple[str, ...]
 
 
@@ -49,8 +53,10 @@ def preview_corpus(request: CorpusRequest) -> CorpusPreview:
     pairs = characters = 0
     rejects: Counter[str] = Counter()
     words: set[str] = set()
-    sample: list[Pair] = []
+    first: list[Pair] = []
+    sample = CorpusSample(is_aligned_by_line=len(corpus.files) > 1)
     for row in corpus.read():
+        sample.add(row)
         if isinstance(row, Reject):
             rejects[row.reason] += 1
             continue
@@ -58,11 +64,11 @@ def preview_corpus(request: CorpusRequest) -> CorpusPreview:
         characters += len(row.target)
         if len(words) < _MAX_DISTINCT_WORDS:
             words.update(row.source.split(), row.target.split())
-        if len(sample) < _SAMPLE:
-            sample.append(Pair(row.source, row.target))
+        if len(first) < _DETECTED:
+            first.append(Pair(row.source, row.target))
     if not pairs:
         raise DataError(_no_pair(corpus, rejects))
-    detected = LanguagePair(*(_detect(side) for side in zip(*sample, strict=True)))
+    detected = LanguagePair(*(_detect(side) for side in zip(*first, strict=True)))
     languages = LanguagePair(
         corpus.languages.source or detected.source, corpus.languages.target or detected.target
     )
@@ -77,7 +83,8 @@ def preview_corpus(request: CorpusRequest) -> CorpusPreview:
         distinct_words=len(words),
         untranslated=untranslated,
         unreadable=sum(rejects.values()) - untranslated,
-        examples=tuple([pair for pair in sample if all(pair)][:_SHOWN]),
+        examples=tuple([pair for pair in first if all(pair)][:_SHOWN]),
+        problems=sample.problems(languages, DEFAULT_FILTERS),
         warnings=tuple(_warnings(corpus.files, languages, detected)),
     )
 

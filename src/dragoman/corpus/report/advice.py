@@ -38,14 +38,7 @@ def share(part: int, whole: int) -> str:
 def _shifted(report: Report) -> Iterator[str]:
     for corpus in report.corpora:
         if corpus.shift:
-            direction = "further down" if corpus.shift.shift > 0 else "further up"
-            count = abs(corpus.shift.shift)
-            lines = "1 line" if count == 1 else f"{count} lines"
-            yield (
-                f"{corpus.name}: from about line {corpus.shift.number:,} on, a source line seems "
-                f"to belong to the target line {lines} {direction}. Look there for a line that is "
-                "missing or was cut in two."
-            )
+            yield f"{corpus.name}: {corpus.shift}."
 
 
 def _dropped(report: Report) -> Iterator[str]:

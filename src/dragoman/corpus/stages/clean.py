@@ -19,11 +19,11 @@ import pyarrow as pa
 from dragoman.corpus import table
 from dragoman.corpus.alignment import Shift, find_shift
 from dragoman.corpus.counts import CleanCounts, DroppedRows, Example
-from dragoman.corpus.filter import Filter, Pair
+from dragoman.corpus.filter import Pair, apply_filters, build_filters
 from dragoman.corpus.leakage import Leakage
 from dragoman.corpus.row import Reject, Row
 from dragoman.corpus.task import PreparationTask
-from dragoman.recipe.parts import Choice, choose
+from dragoman.recipe.parts import Choice
 from dragoman.storage.mirror import StoredPath
 
 KEY_BYTES = 16  # With half of that, ten billion pairs already expect collisions.
@@ -90,13 +90,15 @@ class CleanTask(PreparationTask):
 
     def run(self) -> None:
         """Filter the chunk."""
-        filters = list(self._filters())
+        filters = build_filters(self.filters, self.source, self.target)
+        if self.leakage is not None:
+            filters.append(Leakage.load(self.leakage, self.source, self.target))
         rows = table.read(self.chunk)
         numbers: list[int] = []
         kept: list[Pair] = []
         dropped: dict[str, DroppedPairs] = {}
         for number, source, target in _columns(rows):
-            verdict = _apply(filters, Pair(source, target))
+            verdict = apply_filters(filters, Pair(source, target))
             if isinstance(verdict, Pair):
                 numbers.append(number)
                 kept.append(verdict)
@@ -112,13 +114,6 @@ class CleanTask(PreparationTask):
             shift=find_shift_in(rows) if self.is_aligned_by_line else None,
         )
         table.write(self.result, table.scatter(batch, bucket_of, self.buckets), counts)
-
-    def _filters(self) -> Iterator[Filter]:
-        for choice in self.filters:
-            part = choose("corpus.filters", choice, "corpus.filters", Filter)
-            yield part(self.source, self.target)
-        if self.leakage is not None:
-            yield Leakage.load(self.leakage, self.source, self.target)
 
 
 def find_shift_in(rows: pa.Table) -> Shift | None:
@@ -147,16 +142,6 @@ def _lines(rows: pa.Table) -> Iterator[Row | Reject]:
             yield Reject(missing, "unreadable")
         yield Row(number, source, target)
         expected = number + 1
-
-
-def _apply(filters: Sequence[Filter], pair: Pair) -> Pair | str:
-    """Return the pair after all filters, or the reason why one of them drops it."""
-    for filter_ in filters:
-        verdict = filter_.apply(pair)
-        if isinstance(verdict, str):
-            return verdict
-        pair = verdict
-    return pair
 
 
 def _detected_languages(pair: Pair) -> str:
