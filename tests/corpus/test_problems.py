@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import pytest
+
 from dragoman.corpus.opening import CorpusRequest
 from dragoman.corpus.problems import DUPLICATE, SAMPLE, CorpusSample
 from dragoman.corpus.row import Reject, Row
@@ -75,6 +77,8 @@ def test_shifted_files_are_noticed():
     assert "1 line further up" in str(shift)
 
 
+# Daft does not close a pipe of its own.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_counts_are_those_of_a_preparation(tmp_path):
     """For a corpus that is not larger than the sample, and before duplicates are counted."""
     rows = [good(number) for number in range(1, 401)]
