@@ -7,7 +7,7 @@ SHAPES = tests/contract tests/decoding tests/parity
 # CI lists where its time goes.
 SLOWEST = --durations 25 --durations-min 10
 
-.PHONY: check lint test proof docs dist sbom update
+.PHONY: check lint test proof coverage docs dist sbom update
 
 check: lint
 	$(PYTEST) --hypothesis-profile quick -m "not slow and not long"
@@ -28,6 +28,11 @@ test: lint
 # parts.
 proof:
 	$(PYTEST) --hypothesis-profile proof -m long
+
+# Which lines and branches the quick tests run, without those that run in processes of their own.
+coverage:
+	DRAGOMAN_SHAPES=off $(PYTHON) -m coverage run -m pytest -q --hypothesis-profile quick -m "not slow and not long"
+	$(PYTHON) -m coverage report --skip-covered --sort=cover
 
 # The documentation site, in site/.
 docs:

@@ -3,12 +3,15 @@
 import-linter does not see late imports, so these tests look into a new interpreter.
 """
 
+import ast
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 LIST_MODULES = "import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
 
 # The packages of the command line itself; nothing else may be loaded before a command runs.
@@ -123,6 +126,17 @@ def test_the_public_functions_change_nothing_in_the_process_when_they_are_loaded
         "for name in before: assert after[name] == before[name], name\n"
         "assert torch.get_num_threads() == threads\n"
     )
+
+
+def test_no_module_of_posix_systems_is_imported_when_a_file_is_loaded():
+    """Windows is not supported, but only what needs such a module may fail there."""
+    posix = {"crypt", "fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [alias.name for alias in getattr(node, "names", [])]
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            is_import = isinstance(node, ast.Import | ast.ImportFrom)
+            assert not (is_import and posix & set(names)), path
 
 
 def test_log_messages_are_silent_without_a_handler():
