@@ -18,6 +18,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
+END_LABEL = "⟨end⟩"
+"""How a page shows the end token."""
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:

@@ -22,7 +22,7 @@ import numpy as np
 
 from dragoman.explanation import heads
 from dragoman.explanation.heads import Array, HeadSummary
-from dragoman.explanation.html_page import Frame, shared_file
+from dragoman.explanation.html_page import END_LABEL, Frame, shared_file
 
 if TYPE_CHECKING:
     from dragoman.explanation.explanation import (
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         SearchTrace,
     )
 
-END_LABEL = "⟨end⟩"
 SCRIPTS = ("elements", "colors", "base", "tokens", "attention", "arithmetic", "search", "main")
 """The script files, in the order in which they run."""
 WEIGHT_DECIMALS = 4
