@@ -18,7 +18,7 @@ from support.dashboard import sample, write_run
 def test_a_run_is_read_from_its_folder(tmp_path):
     run = read_run(write_run(tmp_path / "run"))
     assert run.heading.name == "run"
-    assert run.heading.languages == ("qaa", "qab")
+    assert run.heading.languages == ("en", "de")
     assert run.heading.cost == "", "the run is not finished"
     assert [point.step for point in run.points.progress] == list(range(1, 31))
     assert run.points.validations[0].bleu == 12.5

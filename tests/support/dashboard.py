@@ -28,7 +28,8 @@ def sample(step: int, text: str = "3 2 1") -> ValidationSamples:
 def write_run(folder: Path, steps: int = 30) -> Path:
     """Write the files of an unfinished run."""
     folder.mkdir(parents=True)
-    shutil.copy(digits.write_recipe(folder.parent), folder / "recipe.yaml")
+    recipe = digits.write_recipe(folder.parent, languages={"source": "en", "target": "de"})
+    shutil.copy(recipe, folder / "recipe.yaml")
     with Journal(folder / JOURNAL, 0) as journal:
         for step in range(1, steps + 1):
             journal.write(
