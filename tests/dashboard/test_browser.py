@@ -125,7 +125,7 @@ def test_the_reader_moves_through_the_validations(opened, overlay):
 
 
 def test_a_training_is_watched_from_its_first_update_to_its_end(opened, tmp_path):
-    training = {"steps": 4000, "minutes": 0.25, "validate_every": 30, "save_every": 1000}
+    training = {"steps": 4000, "minutes": 0.2, "validate_every": 30, "save_every": 1000}
     recipe = digits.write(tmp_path, training=training)
     command = [sys.executable, "-m", "dragoman", "train", str(recipe), "--dashboard"]
     log = tmp_path / "log.txt"

@@ -102,7 +102,8 @@ def test_a_run_in_a_store_has_the_samples_and_the_page(recipe, watched, tmp_path
     train(recipe, [f"training.folder=file://{tmp_path}/stored"], dashboard_port=0)
     stored = tmp_path / "stored" / "samples.jsonl"
     assert stored.read_bytes() == (watched[0] / "samples.jsonl").read_bytes()
-    assert (tmp_path / "stored" / "dashboard.html").is_file()
+    page = (tmp_path / "stored" / "dashboard.html").read_text(encoding="utf-8")
+    assert "<title>stored: training</title>" in page
 
 
 @pytest.mark.slow

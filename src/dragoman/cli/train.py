@@ -68,5 +68,6 @@ def train(
         arguments = [*others, *(f"{name}={value}" for name, value in changed.items())]
         command = shlex.join(["dragoman", "train", str(recipe), *arguments])
         display.print(f"train longer:  {command}")
+    display.print(f"curves:        {run}/dashboard.html")
     display.print(f"evaluate:      dragoman evaluate {run}")
     display.print(f"translate:     dragoman translate {run}")

@@ -57,7 +57,8 @@ class DashboardServer:
     """Serves the page of one run."""
 
     def __init__(self, folder: Path, heading: Heading, step: int, port: int = 0) -> None:
-        self._folder, self._heading = folder, heading
+        self._folder, self._page = folder, render_live(heading).encode()
+        self.policy = f"{live_policy()}; frame-ancestors 'none'"
         self._status = Status(step=step)
         self._key = secrets.token_urlsafe(16)
         self._last_request = float("-inf")
@@ -111,7 +112,7 @@ class DashboardServer:
         """Return media type and body of the answer; None if there is no such page."""
         page, data = f"/{self._key}/", f"/{self._key}/data"
         if path == page:
-            return "text/html; charset=utf-8", render_live(self._heading).encode()
+            return "text/html; charset=utf-8", self._page
         if path == data:
             return "application/json", self._data(_position(query))
         return None
@@ -173,7 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {
             "Content-Type": media_type,
             "Content-Length": str(len(body)),
-            "Content-Security-Policy": f"{live_policy()}; frame-ancestors 'none'",
+            "Content-Security-Policy": self.server.dashboard.policy,
             "Cache-Control": "no-store",
             "Referrer-Policy": "no-referrer",
             "X-Content-Type-Options": "nosniff",

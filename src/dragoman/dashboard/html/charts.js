@@ -134,7 +134,7 @@ function drawChart(chart, end) {
 function axisParts(low, high, end, { width, right, bottom, toX, toY }) {
   const rows = ticks(low, high, Math.max(3, Math.round(bottom / 42)));
   const [unit, size] = chosen.axis === "updates" ? ["updates", 1] : timeUnit(end);
-  const columns = ticks(0, end / size, Math.max(2, Math.round((right - MARGIN.left) / 90)));
+  const columns = ticks(0, end / size, Math.max(2, Math.round((right - MARGIN.left) / 75)));
   return [
     ...rows.numbers.flatMap((value) => [
       svgElement("line", { class: "gridline", x1: MARGIN.left, x2: right, y1: toY(value), y2: toY(value) }),

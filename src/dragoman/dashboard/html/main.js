@@ -35,7 +35,7 @@ const ENDINGS = {
   finished: "Training has ended. The run folder contains this page as dashboard.html.",
   stopped: "Training was stopped.",
   failed: "Training has failed. The terminal says why.",
-  lost: "The training does not answer: it was ended or it is busy. This page tries again.",
+  lost: "No answer from the training: it has ended, or it is busy. This page tries again. After the end, dashboard.html in the run folder has all values.",
 };
 
 /* Changes the text only if it is another one, because screen readers read it out. */

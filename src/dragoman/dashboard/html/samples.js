@@ -84,7 +84,7 @@ function drawColumns(source, step) {
     const samples = samplesAt(run, step);
     const sentence = samples && sentenceIn(samples, source);
     if (!sentence) return element("div", { className: "column" }, runTitle(run, "no translation of this sentence yet"));
-    return element("div", { className: "column" }, runTitle(run, `translation at ${updates(samples.step)}`),
+    return element("div", { className: "column" }, runTitle(run, isOverlay ? `translation at ${updates(samples.step)}` : `Translation at ${updates(samples.step)}`),
       translationElement(run, sentence.translation, "p"), ...mapParts(sentence));
   }));
   const hasMap = byId("columns").querySelector("canvas") !== null;
@@ -162,7 +162,7 @@ function drawHistory(source, step) {
       if (sentence && (!changes.length || last(changes).text !== sentence.translation)) changes.push({ step: samples.step, text: sentence.translation });
     }
     const current = last(changes.filter((change) => change.step <= step));
-    return element("div", { className: "column" }, runTitle(run, isOverlay ? "changes, newest first" : "how it changed, newest first"),
+    return element("div", { className: "column" }, runTitle(run, isOverlay ? "changes, newest first" : "How it changed, newest first"),
       element("ol", { className: "changes" }, ...changes.reverse().map((change) => element("li", {}, element("button", {
         type: "button", "aria-pressed": String(change === current), onclick: () => { chosen.step = change.step; drawSamples(); } },
       element("span", { className: "number" }, whole(change.step)),
