@@ -51,15 +51,21 @@ class SampleRecorder:
 
     def record(self, step: int) -> None:
         """Translate the sentences with the current weights, and append them to `samples.jsonl`."""
+        engine, settings = self._translator.engine, self._translator.settings
         with self._eager():
-            sentences = tuple(self._translate(*sentence) for sentence in self._sentences)
+            answers = engine.translate([ids for _, _, ids in self._sentences], settings)
+            sentences = tuple(
+                self._sample(*sentence, best.tokens)
+                for sentence, (best, *_) in zip(self._sentences, answers, strict=True)
+            )
         append_samples(self._folder, ValidationSamples(step=step, sentences=sentences))
 
-    def _translate(self, source: str, reference: str, ids: list[int]) -> SampleTranslation:
+    def _sample(
+        self, source: str, reference: str, ids: list[int], output: Sequence[int]
+    ) -> SampleTranslation:
         translator = self._translator
-        ((best, *_),) = translator.engine.translate([ids], translator.settings)
-        (text,) = translator.target.decode([best.tokens])
-        tokens = best.tokens[:MAX_TOKENS]  # Early in training, many outputs do not end.
+        (text,) = translator.target.decode([output])
+        tokens = output[:MAX_TOKENS]  # Early in training, many outputs do not end.
         return SampleTranslation(
             source=source,
             reference=reference,
