@@ -15,6 +15,7 @@ import typer
 from dragoman import __version__
 from dragoman.cli import corpus, keys, lab, models, suggestions
 from dragoman.cli.adapt import AdaptCommand, adapt
+from dragoman.cli.dashboard import dashboard
 from dragoman.cli.demo import demo
 from dragoman.cli.distill import DistillCommand, distill
 from dragoman.cli.doctor import doctor
@@ -115,6 +116,7 @@ app.add_typer(suggestions.app, name="suggestions", rich_help_panel=_USE)
 app.add_typer(models.app, name="models", rich_help_panel=_USE)
 app.command(rich_help_panel=_USE)(export)
 app.command("import", rich_help_panel=_USE)(import_model)
+app.command(rich_help_panel=_INSPECT)(dashboard)
 app.command(rich_help_panel=_INSPECT)(explain)
 app.add_typer(corpus.app, name="corpus", rich_help_panel=_INSPECT)
 app.add_typer(lab.app, name="lab", rich_help_panel=_INSPECT)

@@ -20,11 +20,23 @@ def train(
             metavar="[KEY=VALUE]...", help="Settings to change, for example training.steps=500."
         ),
     ] = None,
+    dashboard: Annotated[
+        bool,
+        typer.Option(
+            "--dashboard",
+            help="Serve a page with live curves and sample translations, on this machine only.",
+        ),
+    ] = False,
+    dashboard_port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="Port of the --dashboard page (0 = any free port)."),
+    ] = 0,
 ) -> None:
     """Train a model on a prepared corpus. Run it again to resume.
 
     Examples:
       dragoman train first/recipe.yaml
+      dragoman train first/recipe.yaml --dashboard
       dragoman train first/recipe.yaml training.steps=500 training.folder=short
     """
     with needs("training", "train"):
@@ -35,7 +47,12 @@ def train(
 
     keep_memory()
     with TrainingDisplay() as display:
-        result = training.train(recipe, settings or [], on_progress=display.show)
+        result = training.train(
+            recipe,
+            settings or [],
+            on_progress=display.show,
+            dashboard_port=dashboard_port if dashboard or dashboard_port else None,
+        )
     display.print(result.card.cost)
     relative, named = os.path.relpath(result.folder), path_text(result.folder)
     is_elsewhere = relative.startswith("..") or named != str(result.folder)
@@ -51,5 +68,6 @@ def train(
         arguments = [*others, *(f"{name}={value}" for name, value in changed.items())]
         command = shlex.join(["dragoman", "train", str(recipe), *arguments])
         display.print(f"train longer:  {command}")
+    display.print(f"curves:        {run}/dashboard.html")
     display.print(f"evaluate:      dragoman evaluate {run}")
     display.print(f"translate:     dragoman translate {run}")

@@ -68,16 +68,19 @@ class ValidationSet:
             count += int(batch.target_is_real.sum())
         return total / max(count, 1)
 
-    def translate(self, model: Searchable) -> list[str]:
-        """Translate the sources, in their order."""
+    def translator(self, model: Searchable) -> Translator:
+        """Return a translator that searches as validation does."""
         # Early in training most outputs are degenerate, so a second attempt would cost much time.
         update = {"search": "greedy", "num_hypotheses": 1, "retry": False}
         greedy = self.recipe.decoding.model_copy(update=update)
         decoding = clamp_lengths(greedy, self.max_positions)
         recipe = self.recipe.model_copy(update={"decoding": decoding})
         engine = pytorch.PyTorch(model, self.device)
-        translator = Translator(LoadedModel(engine, recipe, self.tokenizers, model_hash=""))
-        return [translation.text for translation in translator.translate(self.sources)]
+        return Translator(LoadedModel(engine, recipe, self.tokenizers, model_hash=""))
+
+    def translate(self, model: Searchable) -> list[str]:
+        """Translate the sources, in their order."""
+        return [translation.text for translation in self.translator(model).translate(self.sources)]
 
     def bleu(self, model: Searchable) -> float:
         """Translate the sources and score the translations."""

@@ -31,7 +31,7 @@ from dragoman.explanation.explanation import (
     SearchTrace,
 )
 from dragoman.explanation.heads import describe_heads
-from dragoman.explanation.page import END_LABEL
+from dragoman.explanation.html_page import END_LABEL
 from dragoman.explanation.replay import BeamTrace, replay
 from dragoman.inference.lines import clean_output
 from dragoman.inference.quality import detect_degeneration, with_repetition_limits

@@ -12,22 +12,17 @@ Arrays are stored as 16- or 32-bit integers in base64, times a power of ten.
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
 import math
-import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict
-from html import escape
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dragoman.explanation import heads
 from dragoman.explanation.heads import Array, HeadSummary
+from dragoman.explanation.html_page import END_LABEL, Frame, shared_file
 
 if TYPE_CHECKING:
     from dragoman.explanation.explanation import (
@@ -38,8 +33,7 @@ if TYPE_CHECKING:
         SearchTrace,
     )
 
-END_LABEL = "⟨end⟩"
-SCRIPTS = ("base", "tokens", "attention", "arithmetic", "search", "main")
+SCRIPTS = ("elements", "colors", "base", "tokens", "attention", "arithmetic", "search", "main")
 """The script files, in the order in which they run."""
 WEIGHT_DECIMALS = 4
 VECTOR_DECIMALS, SCORE_DECIMALS = 3, 6
@@ -51,33 +45,14 @@ the budget are left out, and the page says so."""
 
 def render(explanation: Explanation) -> str:
     """Render the page."""
-    template = (_folder() / "page.html").read_text(encoding="utf-8")
-    style, script = style_and_script()
-    # Only "<" could end the script element that contains the data; JSON can escape it.
-    data = json.dumps(to_data(explanation), separators=(",", ":")).replace("<", "\\u003c")
-    values = {
-        "policy": "default-src 'none'; "
-        f"style-src '{policy_hash(style)}'; script-src '{policy_hash(script)}'; base-uri 'none'",
-        "title": escape(f"{explanation.sentence} → {explanation.translation}"),
-        "style": style,
-        "script": script,
-        "data": data,
-    }
-    # One pass: placeholders inside the inserted values are not replaced.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)
+    title = f"{explanation.sentence} → {explanation.translation}"
+    return _frame().render(title, to_data(explanation))
 
 
 def style_and_script() -> tuple[str, str]:
     """Return the style sheet and the script, which are the same in every page."""
-    style = (_folder() / "style.css").read_text(encoding="utf-8")
-    script = "\n".join((_folder() / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
-    return style, script
-
-
-def policy_hash(text: str) -> str:
-    """Return the hash by which a Content-Security-Policy allows a style sheet or a script."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
+    frame = _frame()
+    return frame.style, frame.script
 
 
 def to_data(explanation: Explanation) -> dict[str, Any]:
@@ -247,5 +222,9 @@ def _direction(text: str) -> str:
     return "ltr" if first == "L" else "rtl"
 
 
-def _folder() -> Traversable:
-    return files("dragoman.explanation") / "html"
+def _frame() -> Frame:
+    return Frame.read(
+        shared_file("page.html"),
+        [shared_file("base.css"), shared_file("style.css")],
+        [shared_file(f"{name}.js") for name in SCRIPTS],
+    )

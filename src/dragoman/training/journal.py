@@ -24,6 +24,8 @@ from dragoman.storage.files import write_text
 
 JOURNAL = "journal.jsonl"
 """The name of the file."""
+SAMPLES = "samples.jsonl"
+"""A file beside it: sample translations (`dashboard/samples.py`)."""
 EntryKind = Literal["progress", "validation", "skipped", "save_failed"]
 JournalEntry = dict[str, Any]
 
@@ -68,16 +70,27 @@ class Journal:
 
 def read_journal(path: Path) -> Iterator[JournalEntry]:
     """Yield the complete entries of a journal; none if there is no file."""
+    for line, _ in read_lines(path):
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return
+
+
+def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[bytes, int]]:
+    """Yield the complete lines from an offset in bytes on, each with the offset after it.
+
+    The last line is incomplete if the process was killed while writing, or is writing now.
+    """
     if not path.exists():
         return
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
+        file.seek(offset)
         for line in file:
-            if not line.endswith("\n"):
-                return  # The process was killed while writing; a resumed run writes it again.
-            try:
-                yield json.loads(line)
-            except ValueError:
+            if not line.endswith(b"\n"):
                 return
+            offset += len(line)
+            yield line, offset
 
 
 def _numbers(facts: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

@@ -2,8 +2,9 @@
 
     recipe.yaml, tokenizer/      written when the run starts
     run.json                     the facts below
-    checkpoints/, journal.jsonl  written while it trains
-    model.safetensors, format.json, card.json, curve.png, ctranslate2/   written at the end
+    checkpoints/, journal.jsonl  written while it trains, samples.jsonl with `--dashboard`
+    model.safetensors, format.json, card.json, curve.png, dashboard.html, ctranslate2/
+                                 written at the end
 
 The facts and most settings decide the numbers of a run. A run that is resumed with other values is
 refused, with all differences at once.

@@ -1,7 +1,7 @@
 """A run folder in a store, and the working folder for it on this machine.
 
     recipe.yaml, run.json, tokenizer/    uploaded when the run starts
-    checkpoints/, journal.jsonl          uploaded by `stored_checkpoints.py`
+    checkpoints/, journal.jsonl, samples.jsonl    uploaded by `stored_checkpoints.py`
     the model and its card               uploaded at the end, `format.json` last
 
 The main rank holds a lease of the folder, as a file lock holds a local one.
@@ -22,7 +22,7 @@ from dragoman.storage.lock import FolderLockedError, lock_folder
 from dragoman.storage.mirror import path_text, working_folder
 from dragoman.storage.remote import RemoteURL
 from dragoman.storage.working_folder import fetch_files, upload
-from dragoman.training.journal import JOURNAL
+from dragoman.training.journal import JOURNAL, SAMPLES
 from dragoman.training.parallel import World
 from dragoman.training.stored_checkpoints import StoredCheckpoints
 
@@ -75,9 +75,9 @@ def open_store_folder(
             stack.enter_context(_locked(folder))
         lease = stack.enter_context(_leased(url, report)) if world.is_main else None
         if world.is_node_main:
-            fetch_files(url, folder, [_RECIPE, FACTS, JOURNAL, _FORMAT])
+            fetch_files(url, folder, [_RECIPE, FACTS, JOURNAL, SAMPLES, _FORMAT])
         world.barrier(is_slow=True)
-        checkpoints = StoredCheckpoints(url, folder, JOURNAL, world, lease)
+        checkpoints = StoredCheckpoints(url, folder, (JOURNAL, SAMPLES), world, lease)
         yield RunStore(url, folder, stack.enter_context(checkpoints))
 
 

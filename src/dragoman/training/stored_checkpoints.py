@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -63,10 +63,15 @@ class StoredCheckpoints(Checkpoints):
     """The checkpoints of one run in a store; used in a `with` block."""
 
     def __init__(
-        self, url: RemoteURL, folder: Path, journal: str, world: World, lease: Lease | None
+        self,
+        url: RemoteURL,
+        folder: Path,
+        journals: Sequence[str],
+        world: World,
+        lease: Lease | None,
     ) -> None:
         super().__init__(folder / CHECKPOINTS, world)
-        self._run_url, self._run_folder, self._journal = url, folder, journal
+        self._run_url, self._run_folder, self._journals = url, folder, journals
         self._lease = lease
         self._steps: list[int] = []
         """The complete checkpoints, and the one that is being uploaded; equal on all ranks."""
@@ -127,7 +132,7 @@ class StoredCheckpoints(Checkpoints):
             self._remove_local(path, temporary)
             raise failure or OSError("another rank could not save its part")
         self._steps = sorted({*self._steps, step})
-        self._upload = step, self._pool.submit(self._publish, step, manifest, self._read_journal())
+        self._upload = step, self._pool.submit(self._publish, step, manifest, self._read_journals())
         if earlier is not None:
             raise earlier
         return path
@@ -203,7 +208,7 @@ class StoredCheckpoints(Checkpoints):
             remove_folder(path)
         return damage
 
-    def _publish(self, step: int, manifest: FolderManifest, journal: bytes) -> None:
+    def _publish(self, step: int, manifest: FolderManifest, journals: Mapping[str, bytes]) -> None:
         """Upload the files of this machine. The main rank waits for the others and publishes."""
         url = self._url(step)
         missing = upload_part(url, self._path(step), manifest)
@@ -220,8 +225,9 @@ class StoredCheckpoints(Checkpoints):
             raise ArtifactError(
                 f"{self._run_url} was taken over by another run of the same command; this one ends"
             )
-        # First the journal: it must have the entries of every checkpoint that can be resumed.
-        open_store(url.bucket).put(f"{self._run_url.key}/{self._journal}", journal)
+        # First the journals: they must have the entries of every checkpoint that can be resumed.
+        for name, content in journals.items():
+            open_store(url.bucket).put(f"{self._run_url.key}/{name}", content)
         publish(url, manifest)
 
     def _remove_stored(self, steps: list[int], upload: Future[None] | None) -> None:
@@ -246,9 +252,9 @@ class StoredCheckpoints(Checkpoints):
             raise problem
         return problem or StorageError(f"another machine could not upload its part of step {step}")
 
-    def _read_journal(self) -> bytes:
-        path = self._run_folder / self._journal
-        return path.read_bytes() if self.world.is_main and path.exists() else b""
+    def _read_journals(self) -> dict[str, bytes]:
+        paths = [self._run_folder / name for name in self._journals]
+        return {path.name: path.read_bytes() for path in paths if path.exists()}
 
     def _url(self, step: int | None = None) -> RemoteURL:
         key = f"{self._run_url.key}/{CHECKPOINTS}"

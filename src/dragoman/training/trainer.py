@@ -90,6 +90,8 @@ class Trainer:
     """Receives every event, for a display."""
     journal: Journal | None = None
     """Only the main rank has one."""
+    record_samples: Callable[[int], None] | None = None
+    """Called with the step at each validation, while the weights that it scores are in use."""
     max_general_loss: float | None = None
     """Maximum loss of BLEU on the general validation set; None without such a set."""
     end_reason: EndReason = ""
@@ -182,6 +184,8 @@ class Trainer:
         averaged = nullcontext() if self.average is None else self.average.applied()
         with averaged, self.learner.evaluating(), self.autocast:
             scores = self.score()
+            if self.record_samples is not None:
+                self.record_samples(state.step)
         # All ranks must make the same decisions, so they use the scores of the main rank.
         values = [value for value in scores if value is not None]
         scores = Scores(

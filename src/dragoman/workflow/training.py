@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch.distributed.fsdp import FSDPModule
 
 from dragoman import __version__
+from dragoman.dashboard.page import PAGE, write_page
+from dragoman.dashboard.recorder import SampleRecorder
+from dragoman.dashboard.run_data import read_heading, read_run
+from dragoman.dashboard.samples import keep_samples
+from dragoman.dashboard.server import DashboardServer
 from dragoman.data.batch import Batch
 from dragoman.data.store import Prepared
 from dragoman.errors import Stopped
@@ -29,6 +35,7 @@ from dragoman.training.builders import (
 from dragoman.training.card import Card
 from dragoman.training.device import (
     device_name,
+    is_compiled,
     restored_torch_settings,
     use_precision,
     use_threads,
@@ -36,7 +43,7 @@ from dragoman.training.device import (
 from dragoman.training.events import Message, Scores, TrainingEvent, TrainingSummary
 from dragoman.training.feed import to_tensors
 from dragoman.training.finish import export_to_ctranslate2, finish_run
-from dragoman.training.journal import JOURNAL, Journal
+from dragoman.training.journal import JOURNAL, SAMPLES, Journal
 from dragoman.training.loss import Objective
 from dragoman.training.optimizer import build_optimizers
 from dragoman.training.parallel import Learner, join_world
@@ -68,11 +75,14 @@ def train(
     settings: Sequence[str] = (),
     *,
     on_progress: OnProgress | None = None,
+    dashboard_port: int | None = None,
 ) -> TrainingResult:
     """Train the model of a recipe on its prepared corpus.
 
     A second call resumes an interrupted run. After a signal (SIGTERM, Ctrl-C), this function saves
-    a checkpoint and raises `Stopped`. `on_progress` receives all events, on every rank.
+    a checkpoint and raises `Stopped`. `on_progress` receives all events, on every rank. With
+    `dashboard_port` (0 = any free port), the main rank serves a page to watch the training, and
+    records sample translations at each validation; a `Message` has its address.
     """
     full_recipe, base_folder = open_recipe(recipe, settings)
     report = on_progress or (lambda event: None)
@@ -99,21 +109,30 @@ def train(
         if first_step == 0:
             lines = [*summary(full_recipe), *known_weaknesses(full_recipe)]
             report(Message(0, "\n".join(lines)))
-        with _open_journal(run, trainer):
-            trainer.run()
-        step = trainer.state.step
-        if not trainer.end_reason:
-            raise Stopped(f"stopped and saved at update {step}; run the same command to continue")
-        was_finished = step == first_step
-        report(Message(step, _end_text(run, trainer.end_reason, was_finished)))
-        card = finish_run(run, trainer, __version__)
-        if world.is_main:
-            problem = export_to_ctranslate2(run)
-            if problem:
-                report(Message(step, problem))
-            if store is not None:
-                store.upload_model()
-        return TrainingResult(folder, card, was_finished)
+        with _open_journal(run, trainer), _watched(run, trainer, dashboard_port):
+            return _train_and_finish(run, trainer)
+
+
+def _train_and_finish(run: Run, trainer: Trainer) -> TrainingResult:
+    first_step = trainer.state.step
+    trainer.run()
+    step = trainer.state.step
+    if not trainer.end_reason:
+        raise Stopped(f"stopped and saved at update {step}; run the same command to continue")
+    was_finished = step == first_step
+    trainer.report(Message(step, _end_text(run, trainer.end_reason, was_finished)))
+    card = finish_run(run, trainer, __version__)
+    if run.world.is_main:
+        problem = export_to_ctranslate2(run)
+        if problem:
+            trainer.report(Message(step, problem))
+        try:
+            write_page(run.folder / PAGE, [read_run(run.folder)])
+        except OSError as error:  # The model is complete without it.
+            trainer.report(Message(step, f"no {PAGE}: {error.strerror}"))
+        if run.store is not None:
+            run.store.upload_model()
+    return TrainingResult(run.folder, card, was_finished)
 
 
 def _build_trainer(run: Run, stop: StopRequest, report: OnProgress) -> Trainer:
@@ -181,6 +200,54 @@ def _validation_set(run: Run, name: str, max_positions: int | None) -> Validatio
         device=run.world.device,
         max_positions=max_positions,
     )
+
+
+@contextlib.contextmanager
+def _watched(run: Run, trainer: Trainer, port: int | None) -> Iterator[None]:
+    """Serve the dashboard, if a port is given, and record samples; the main rank does both."""
+    if not run.world.is_main:
+        yield
+        return
+    step = trainer.state.step
+    keep_samples(run.folder, step)
+    if port is None:
+        yield
+        return
+    server = DashboardServer(run.folder, read_heading(run.folder), step, port)
+    report = trainer.report
+
+    def show(event: TrainingEvent) -> None:
+        server.show(event)
+        report(event)
+
+    trainer.report = show
+    if isinstance(trainer.learner.objective, FSDPModule):
+        report(
+            Message(step, "the dashboard has no sample translations with training.parallel=fsdp")
+        )
+    else:
+        trainer.record_samples = _sample_recorder(run, trainer)
+    report(Message(step, f"dashboard: {server.address}"))
+    with server.serving():
+        yield
+
+
+def _sample_recorder(run: Run, trainer: Trainer) -> Callable[[int], None]:
+    """Return a function that records samples; after a failure to write them it does nothing."""
+    objective = trainer.learner.objective
+    validation_set = _validation_set(run, "validation", objective.model.max_positions)
+    compiled = is_compiled(run.settings, run.world.device)
+    recorder = SampleRecorder(run.folder, validation_set, objective, compiled=compiled)
+
+    def record(step: int) -> None:
+        try:
+            recorder.record(step)
+        except OSError as error:
+            trainer.record_samples = None
+            text = f"{SAMPLES} cannot be written ({error.strerror}); training continues"
+            trainer.report(Message(step, text))
+
+    return record
 
 
 @contextlib.contextmanager

@@ -1,8 +1,6 @@
-"use strict";
-/* Shared by all sections: the data, helpers for elements and numbers, and the selected pair.
+/* Shared by all sections: the data, and the selected pair.
 
-   The page has one state and one function that draws each section. Text is inserted as text nodes, never as
-   markup. All script files are joined into one script. */
+   The page has one state and one function that draws each section. */
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const ROLES = {
@@ -10,64 +8,10 @@ const ROLES = {
   decoder: ["Target → target", "Decoder self-attention: each target token attends to itself and to the tokens before it. Later tokens are masked."],
   cross: ["Target → source", "Cross-attention: each output token attends to the source tokens."],
 };
-const SPACE = "▁";
-const byId = (id) => document.getElementById(id);
-
-/* ---- elements ---- */
-
-function element(name, properties = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(properties)) {
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else if (key in node && key !== "style") node[key] = value;
-    else node.setAttribute(key, value);
-  }
-  node.append(...children.filter((child) => child !== null));
-  return node;
-}
-
-function svgElement(name, attributes = {}, ...children) {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  node.append(...children);
-  return node;
-}
-
-const visibleSpaces = (token) => token.replaceAll(SPACE, "␣");
-const isSpecial = (token) => token === "⟨begin⟩" || token === "⟨end⟩";
-
-function tokenElement(token) {
-  const node = element("bdi", { className: isSpecial(token) ? "token special" : "token" });
-  token.split(SPACE).forEach((part, index) => {
-    if (index) node.append(element("span", { className: "space", title: "a space" }, "␣"));
-    node.append(part);
-  });
-  return node;
-}
-
-function bar(share) {
-  const inner = element("i");
-  inner.style.width = `${100 * share}%`;
-  return element("span", { className: "bar", "aria-hidden": "true" }, inner);
-}
-
-function withCommas(parts) {
-  return parts.flatMap((part, index) => (index ? [", ", ...part] : part));
-}
 
 function missing(what) {
   return element("p", { className: "soft" }, `This model has ${what}, so there is nothing to show here.`);
 }
-
-/* ---- numbers ---- */
-
-const percent = (share, digits = 2) => `${(100 * share).toFixed(digits)} %`;
-function probabilityText(share) {
-  if (share >= 0.0001 || share === 0) return percent(share);
-  return `${(100 * share).toPrecision(2)} %`;
-}
-const signed = (value, digits) => value.toFixed(digits).replace("-", "−");
-const clamp = (value, low, high) => Math.max(low, Math.min(value, high));
 
 function bytes(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));

@@ -12,7 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dragoman.explanation.page import policy_hash, style_and_script
+from dragoman.explanation.html_page import policy_hash
+from dragoman.explanation.page import style_and_script
 from dragoman.serving.context import Context
 
 _MEDIA_TYPES = {
