@@ -13,7 +13,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect, sync_playwright
 
+from dragoman.dashboard.run_data import read_heading
 from dragoman.dashboard.samples import append_samples
+from dragoman.dashboard.server import DashboardServer
+from dragoman.training.events import UpdateCompleted
 from dragoman.training.journal import JOURNAL, Journal
 from dragoman.workflow.dashboard import write_dashboard
 from support import digits
@@ -122,6 +125,19 @@ def test_the_reader_moves_through_the_validations(opened, overlay):
     expect(page.locator("#step-text")).to_have_text("update 60")
     page.locator("#columns canvas").first.hover(position={"x": 1, "y": 1})
     expect(page.locator(".map-read").first).to_contain_text("25.0 % of the attention goes to 1")
+
+
+def test_the_page_of_a_training_is_accessible_and_hears_of_its_end(opened, runs):
+    server = DashboardServer(runs[1], read_heading(runs[1]), step=60)
+    with server.serving():
+        server.show(UpdateCompleted(60, 380.0, 95.0))
+        page = opened(server.address, **PHONE)
+        expect(page.locator("#status-numbers")).to_contain_text("update 60 of at most 12")
+        expect(page.locator("#columns canvas")).to_be_visible()
+        results = Axe().run(page)
+        assert results.violations_count == 0, results.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    expect(page.locator("#status-text")).to_contain_text("Training has ended")
 
 
 def test_a_training_is_watched_from_its_first_update_to_its_end(opened, tmp_path):
