@@ -38,7 +38,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NOT_RUN = {
     "pip install 'dragoman[all]'": "CI installs the built wheel itself",
     "dragoman lab run --all --full": "takes hours",
-    "dragoman import opus-mt-en-fr en-fr": "README.md imports the small model of another pair",
+    "dragoman import opus-mt-en-fr en-fr": "docs/usage.md imports a small model of another pair",
     "dragoman adapt en-fr --data memory.tmx messages.po --test trusted.tsv --general news.en "
     "news.fr -o adapted": "takes half an hour; tests/adaptation adapts a small model",
     "dragoman adapt adapted --data corrections.tsv --general news.en news.fr --minutes 10": "ditto",
@@ -133,7 +133,7 @@ def write_documents(folder):
 
 def write_corrected(folder):
     """A file that the machine translated, and the same file after a person corrected it."""
-    (folder / "out").mkdir()
+    (folder / "out").mkdir(exist_ok=True)  # A command may have translated into it.
     header = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
     machine = header + '#, fuzzy\nmsgid "half past two"\nmsgstr "zwei Uhr"\n'
     (folder / "out" / "messages.po").write_text(machine, encoding="utf-8")

@@ -17,6 +17,16 @@ from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
+PAGES = (
+    "",
+    "tutorial/",
+    "guides/weblate/",
+    "lectures/nlu/",
+    "lab/",
+    "playground/",
+    "equations/",
+    "reference/recipe/",
+)
 EXTERNAL = re.compile(r"<(?:script|link|img|iframe)[^>]*\s(?:src|href)=\"?(https?:)?//[^\">\s]+")
 
 
@@ -94,7 +104,7 @@ def test_pages_can_be_read_on_every_screen(address, width, scheme):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         page, requests = context.new_page(), []
         page.on("request", lambda request: requests.append(request.url))
-        for name in ("", "tutorial/", "lectures/nlu/", "lab/", "reference/recipe/"):
+        for name in PAGES:
             assert page.goto(address + name).ok
             assert page.locator("h1").count() == 1
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name

@@ -33,7 +33,17 @@ if TYPE_CHECKING:
         SearchTrace,
     )
 
-SCRIPTS = ("elements", "colors", "base", "tokens", "attention", "arithmetic", "search", "main")
+SCRIPTS = (
+    "elements",
+    "colors",
+    "arrays",
+    "base",
+    "tokens",
+    "attention",
+    "arithmetic",
+    "search",
+    "main",
+)
 """The script files, in the order in which they run."""
 WEIGHT_DECIMALS = 4
 VECTOR_DECIMALS, SCORE_DECIMALS = 3, 6

@@ -13,17 +13,6 @@ function missing(what) {
   return element("p", { className: "soft" }, `This model has ${what}, so there is nothing to show here.`);
 }
 
-function bytes(text) {
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-}
-
-/* The numbers of a packed array. */
-function unpack({ decimals, data: text, bits }) {
-  const raw = bytes(text).buffer;
-  const integers = bits === 32 ? new Int32Array(raw) : new Int16Array(raw);
-  return { decimals, at: (index) => integers[index] / 10 ** decimals };
-}
-
 const views = data.attention.map((view) => {
   const [headCount, rows, columns] = view.shape;
   const [weights, scores, mask] = [unpack(view.weights), unpack(view.scores), bytes(view.mask)];
