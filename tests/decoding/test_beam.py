@@ -129,6 +129,27 @@ def test_other_sentences_of_the_batch_do_not_matter():
         assert_same(alone, answers[row : row + 1])
 
 
+@pytest.mark.parametrize("end", [0, 2, 3])
+def test_every_hypothesis_starts_with_the_prefix(end):
+    """The other tokens are impossible, but the candidates include them: the vocabulary is small."""
+    source, is_real, _ = sentences(LENGTHS)
+    model = varied_model()
+
+    class EightTokens:
+        encode = staticmethod(model.encode)
+
+        @staticmethod
+        def decode(target, memory, cache):
+            logits, cache = model.decode(target, memory, cache)
+            return logits[..., :8], cache
+
+    beam = search(end=end, beam_size=4, num_hypotheses=4)
+    answers = beam.run(EightTokens, source, is_real, [[5, 6, 7]] * len(LENGTHS))
+    for hypothesis in itertools.chain(*answers):
+        assert hypothesis.tokens[:3] == (5, 6, 7)
+        assert hypothesis.score > -1e6
+
+
 def test_hypotheses_come_best_first_and_differ():
     source, is_real, _ = sentences(LENGTHS)
     for answers in search(num_hypotheses=5).run(varied_model(), source, is_real):

@@ -94,7 +94,7 @@ class Beam(Search):
         row_logits, tokens = fast_topk(logits, min(count, logits.shape[1]))
         totals = scores.unsqueeze(1) + row_logits - logits.logsumexp(dim=1, keepdim=True)
         # If all tokens of a row are forbidden, this computes −∞ − (−∞) = NaN. It must stay −∞.
-        totals = totals.nan_to_num(nan=-torch.inf).view(sentence_count, -1)
+        totals = totals.nan_to_num(nan=-torch.inf, neginf=-torch.inf).view(sentence_count, -1)
         best, columns = totals.topk(min(count, totals.shape[1]), dim=1)
         sentences = torch.arange(sentence_count, device=logits.device).unsqueeze(1)
         row_in_sentence = columns.div(row_logits.shape[1], rounding_mode="floor")
