@@ -25,6 +25,7 @@ from dragoman.inference.translator import Translator
 from dragoman.lab.baselines import CONVOLUTIONAL, RECURRENT, TRANSFORMER, Budget
 from dragoman.lab.translation_runs import ParallelText, multi30k, train_run
 from dragoman.lab.uncertainty import confidence_interval, difference_interval
+from dragoman.storage.files import write_text
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "ablations.md"
@@ -132,13 +133,13 @@ def run(seeds: Sequence[int], only: str) -> None:
     text = multi30k()
     for seed in seeds:
         for row in ROWS:
-            figures = read_figures()
-            if (only and row.name != only) or str(seed) in figures.get(row.name, {}):
+            if (only and row.name != only) or str(seed) in read_figures().get(row.name, {}):
                 continue
-            figures.setdefault(row.name, {})[str(seed)] = score(text, row, seed)
-            FIGURES.parent.mkdir(parents=True, exist_ok=True)
-            FIGURES.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
-            print(row.name, seed, figures[row.name][str(seed)], flush=True)
+            scores = score(text, row, seed)
+            figures = read_figures()  # Another process may have added its own meanwhile.
+            figures.setdefault(row.name, {})[str(seed)] = scores
+            write_text(FIGURES, json.dumps(figures, indent=1) + "\n")
+            print(row.name, seed, scores, flush=True)
 
 
 def values(scored: Mapping[str, Mapping[str, float]], name: str) -> list[float]:
