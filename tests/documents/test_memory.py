@@ -57,3 +57,12 @@ def test_a_file_without_translations_is_no_memory(tmp_path, name, text):
         TranslationMemory.load([path], "en", "de")
     with pytest.raises(DataError, match="there is no file"):
         TranslationMemory.load([tmp_path / "missing.tmx"], "en", "de")
+
+
+def test_a_memory_of_another_language_is_refused(tmp_path):
+    path = tmp_path / "fr.po"
+    text = 'msgid ""\nmsgstr "Language: fr\\n"\n\nmsgid "Open"\nmsgstr "Ouvrir"\n'
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"fr\.po names French .* expected German"):
+        TranslationMemory.load([path], "en", "de")
+    assert len(TranslationMemory.load([path], "en", "fr")) == 1

@@ -217,6 +217,7 @@ def test_capital_letters_are_those_of_the_language():
     options = Options("en", "tr-TR")
     assert text_of(translate("Download", lambda _: "indir", options)) == "İndir"
     assert text_of(translate("DOWNLOAD", lambda _: "indir ısı", options)) == "İNDİR ISI"
+    assert form.keep_form("Download", "indir", "tr_TR", is_alone=True) == "İndir"
 
 
 def test_a_sentence_with_names_is_no_title():

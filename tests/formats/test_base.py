@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dragoman.errors import DataError
 from dragoman.formats.base.document import Code, merged, plain_text
 from dragoman.formats.base.edits import Edit, apply_edits
+from dragoman.formats.base.folder import open_document
 from dragoman.formats.base.xml_events import MAX_DEPTH, stream_events, xml_encoding, xml_events
 from support.shared_data import shared_data
 
@@ -136,3 +137,49 @@ def test_contents_are_merged_and_read():
     code = Code("<b>", "open", 1)
     assert merged(["a", "", "b", code, "", "c"]) == ("ab", code, "c")
     assert plain_text(("ab", code, "c")) == "abc"
+
+
+PO = 'msgid ""\nmsgstr "Language: {target}\\n"\n\nmsgid "Open"\nmsgstr ""\n'
+TS = (
+    '<!DOCTYPE TS><TS version="2.1" language="{target}" sourcelanguage="{source}"><context>'
+    "<name>a</name><message><source>Open</source><translation/></message></context></TS>"
+)
+XLIFF_1 = (
+    '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a" '
+    'source-language="{source}" target-language="{target}" datatype="plaintext"><body>'
+    '<trans-unit id="1"><source>Open</source></trans-unit></body></file></xliff>'
+)
+XLIFF_2 = (
+    '<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="{source}" '
+    'trgLang="{target}"><file id="f"><unit id="1"><segment><source>Open</source></segment></unit>'
+    "</file></xliff>"
+)
+NAMED = {"a.po": PO, "a.ts": TS, "1.xlf": XLIFF_1, "2.xlf": XLIFF_2}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_file_that_names_another_target_language_is_refused(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(NAMED[name].format(source="en", target="fr_CA"), encoding="utf-8")
+    with pytest.raises(DataError, match=r"names French.*\(fr_CA\) as its target.*German \(de\)"):
+        open_document(path, "en", "de")
+    assert [plain_text(unit.source) for unit in open_document(path).units()] == ["Open"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if name != "a.po"])
+def test_a_file_that_names_another_source_language_is_refused(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(NAMED[name].format(source="ja", target="de"), encoding="utf-8")
+    with pytest.raises(DataError, match="names Japanese .* as its source language.*If the file"):
+        open_document(path, "en", "de")
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize(
+    ("source", "target"), [("en-US", "de_AT"), ("eng", "deu"), ("", ""), ("x-pirate", "unknown")]
+)
+def test_regions_and_unknown_codes_are_accepted(tmp_path, name, source, target):
+    path = tmp_path / name
+    path.write_text(NAMED[name].format(source=source, target=target), encoding="utf-8")
+    document = open_document(path, "en", "de")
+    assert [plain_text(unit.source) for unit in document.units()] == ["Open"]

@@ -121,6 +121,13 @@ def test_whitespace_of_a_translation_is_kept(text):
         assert text in (node.text() or node.attributes["alt"])
 
 
+def test_a_reference_with_thousands_of_digits_is_read():
+    nines, zeros = "9" * 5000, "0" * 5000
+    page = f"<p title='a&#{nines};'>b&#{nines};&#{zeros};&#{zeros}67; &#67</p>".encode()
+    units = check_round_trip(HtmlDocument, page, "a.html")
+    assert [unit.source for unit in units] == [("a\ufffd",), ("b\ufffd\ufffdC C",)]
+
+
 def test_crossing_and_missing_tags_split_a_text():
     data = b"<p>a <b>b <i>c</b> d</i> e</p><div>f <a href=x><p>g</p></a> h</div>"
     assert shown(HtmlDocument(data, "a.html").units()) == [*"abcdefgh"]

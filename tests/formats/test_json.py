@@ -39,6 +39,10 @@ def test_string_values_are_units_and_metadata_is_not():
         ("greeting", "again", 9, "On the first page"),
     ]
     assert [unit.key for unit in Json(b'"text"', "x.json").units()] == ["$"]
+    dotted = b'{"a.b": "x", "@a.b": {"description": "of x"}}'
+    assert [(unit.key, unit.note) for unit in Json(dotted, "x.arb").units()] == [
+        ('["a.b"]', "of x")
+    ]
 
 
 def test_the_form_of_escapes_is_kept():

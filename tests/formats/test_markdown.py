@@ -230,6 +230,10 @@ def test_hostile_files_take_linear_time():
         assert durations[1] < 12 * durations[0] + 0.5, piece
 
 
+def test_a_heading_with_many_spaces_takes_linear_time():
+    assert _seconds_to_read("# a" + " " * 50_000 + "b") < 3
+
+
 def _seconds_to_read(text):
     start = time.process_time()
     list(MarkdownDocument(text.encode(), "a.md").units())

@@ -62,6 +62,12 @@ def test_whitespace_is_read_and_written_as_elements():
     ) in written
 
 
+def test_a_number_of_spaces_that_is_too_large_is_cut():
+    for count in ("99999", "9" * 5000):
+        data = made.document(f'<text:p>a<text:s text:c="{count}"/>b</text:p>')
+        assert contents(OdtDocument(data, "a.odt")) == [(f"a{' ' * 10_000}b",)]
+
+
 def test_what_is_not_such_a_document_is_refused():
     with pytest.raises(DataError, match=r"a\.odt is a zip file, but no ODT document"):
         list(OdtDocument(make_zip({"a": "b"}), "a.odt").units())

@@ -26,7 +26,7 @@ def presentation() -> bytes:
     run = frame.paragraphs[0].add_run()
     run.text = " in bold"
     run.font.bold = True
-    frame.add_paragraph().text = "one\vtwo"
+    frame.add_paragraph().text = "one\vtwo\tthree"
     slide.notes_slide.notes_text_frame.text = "A note"
     buffer = io.BytesIO()
     deck.save(buffer)
@@ -36,7 +36,7 @@ def presentation() -> bytes:
 def test_the_units_of_a_presentation():
     units = check_round_trip(PptxDocument, presentation(), "a.pptx")
     texts = shown(units)
-    expected = ["The title", 'First point[<a:rPr b="1"/>] in bold[</a:rPr>]', "one\ntwo"]
+    expected = ["The title", 'First point[<a:rPr b="1"/>] in bold[</a:rPr>]', "one\ntwo\tthree"]
     assert texts[:3] == expected
     assert "A note" in texts
     assert "Click to edit Master title style" not in texts
@@ -47,7 +47,7 @@ def test_python_pptx_reads_what_is_written():
     slide = pptx.Presentation(io.BytesIO(written)).slides[0]
     assert slide.shapes.title.text == "THE TITLE"
     frame = slide.placeholders[1].text_frame
-    assert frame.text == "FIRST POINT IN BOLD\nONE\vTWO"
+    assert frame.text == "FIRST POINT IN BOLD\nONE\vTWO\tTHREE"
     assert [run.font.bold for run in frame.paragraphs[0].runs] == [None, True]
     assert slide.notes_slide.notes_text_frame.text == "A NOTE"
 

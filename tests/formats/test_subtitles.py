@@ -70,6 +70,8 @@ def test_the_texts_of_cues_are_units():
         ),
         ("すべて安全完璧に安全だ",),
     ]
+    long_reference = f"WEBVTT\n\n00:01.000 --> 00:02.000\na&#{'9' * 5000};b\n"
+    assert sources(WebVtt, long_reference.encode()) == [("a\ufffdb",)]
 
 
 def text_lines(data: bytes, first: int, last: int) -> list[str]:

@@ -100,6 +100,14 @@ def test_encryption_is_refused():
         ZipMembers(bytes(data), "a.zip")
 
 
+def test_a_member_that_python_cannot_unpack_is_refused():
+    data = bytearray(make_zip({"a": "text"}))
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(mark) + offset] |= 0x20
+    with pytest.raises(DataError, match=r"has a damaged member 'a' \(compressed patched data"):
+        ZipMembers(bytes(data), "a.zip").read("a")
+
+
 def test_bombs_are_refused_in_little_memory(monkeypatch):
     bomb = make_zip({"a.xml": b"\0" * 20_000_000})
     tracemalloc.start()

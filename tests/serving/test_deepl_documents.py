@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import sqlite3
 import stat
 import time
 
@@ -220,6 +221,14 @@ def test_an_invalid_document_ends_with_an_error_that_names_the_line(server, clie
     assert "line 2" in message(response, 400)
 
 
+def test_a_document_that_names_another_language_is_an_error_of_the_client(client):
+    data = PO.replace("Content-Type", "Language: fr\\nContent-Type").encode()
+    status = finished(client, upload(client, "secret.po", data).json())
+    assert status["status"] == "error"
+    assert "names French (fr) as its target language" in status["error_message"]
+    assert "secret" not in status["error_message"]
+
+
 def test_a_wrong_id_or_key_is_not_found(client):
     answer = upload(client).json()
     right_id, right_key = answer["document_id"], answer["document_key"]
@@ -395,6 +404,33 @@ def test_documents_expire_30_minutes_after_their_end(run_jobs):
         # When the next server starts, also its files are gone.
         async with DocumentJobs(bench.context):
             assert not job.folder.exists()
+
+    run_jobs(test)
+
+
+def test_documents_expire_also_after_a_round_that_failed(run_jobs, monkeypatch):
+    monkeypatch.setattr("dragoman.serving.document_jobs._EXPIRE_SECONDS", 0.05)
+
+    async def test(bench):
+        job = await bench.start()
+        await bench.jobs.wait(job.id, job.secret)
+        expire = bench.state.expire_documents
+        failures = []
+
+        def fail_once(active):
+            if failures:
+                expire(active)
+            else:
+                failures.append(active)
+                raise sqlite3.OperationalError("database or disk is full")
+
+        bench.state.expire_documents = fail_once
+        bench.seconds_later = LIFE_SECONDS + 60
+        end = time.monotonic() + 30
+        while job.folder.exists():
+            assert time.monotonic() < end
+            await asyncio.sleep(0.05)
+        assert failures
 
     run_jobs(test)
 

@@ -35,6 +35,12 @@ def test_terms_are_found_in_scripts_without_spaces():
     assert [use.target for use in glossary.find(text)] == ["folder", "file", "PDF file"]
 
 
+def test_a_capital_that_becomes_two_characters_in_lower_case_is_found():
+    text = "Welcome to İstanbul"
+    (use,) = Glossary({"İstanbul": "Istanbul"}).find(text)
+    assert text[use.start : use.end] == "İstanbul"
+
+
 @given(st.lists(st.sampled_from(["folder", "home", "Home", " ", ", ", "a", "\ue000"])).map("".join))
 def test_terms_are_in_order_and_do_not_overlap(text):
     uses = GLOSSARY.find(text)
@@ -72,7 +78,12 @@ def test_tsv_and_csv_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "what"), [(b"folder\tOrdner\nfile\n", "line 2.*two"), (b"\xff\tx\n", "UTF-8")]
+    ("content", "what"),
+    [
+        (b"folder\tOrdner\nfile\n", r"line 2: found 1 column\(s\), expected two"),
+        (b"folder\t\n", "line 1: found an empty column"),
+        (b"\xff\tx\n", "UTF-8"),
+    ],
 )
 def test_mistakes_are_named(tmp_path, content, what):
     path = tmp_path / "a.tsv"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.text.language_names import ALIASES, LANGUAGES, THREE_LETTERS
-from dragoman.text.languages import language_name, match_code, three_letter_code
+from dragoman.text.language_names import ALIASES, LANGUAGES
+from dragoman.text.languages import language_name, match_code
 
 ISO_CODES = Path("/usr/share/iso-codes/json/iso_639-2.json")
 
@@ -112,20 +112,12 @@ def test_a_code_has_an_english_name(code, name):
     assert language_name(code) == name
 
 
-@pytest.mark.parametrize(
-    ("code", "longer"),
-    [("de", "deu"), ("no", "nor"), ("iw", "heb"), ("zh-Hans", "zho"), ("ast",) * 2],
-)
-def test_three_letters(code, longer):
-    assert three_letter_code(code) == longer
-
-
 @pytest.mark.skipif(not ISO_CODES.exists(), reason="needs the Debian package iso-codes")
 def test_the_table_is_that_of_the_standard():
     entries = json.loads(ISO_CODES.read_text(encoding="utf-8"))["639-2"]
     standard = {entry["alpha_2"]: entry for entry in entries if "alpha_2" in entry}
     # Serbo-Croatian was withdrawn.
     assert {code for code in LANGUAGES if len(code) == 2} - {"sh"} == set(standard)
-    assert {code: entry["alpha_3"] for code, entry in standard.items()} == THREE_LETTERS
     for code, entry in standard.items():
+        assert ALIASES[entry["alpha_3"]] == code
         assert ALIASES[entry.get("bibliographic", entry["alpha_3"])] == code

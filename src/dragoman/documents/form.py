@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from dragoman.documents.guarding import MARK, Guarded, Item, free_text, items_of, marked_text
+from dragoman.text.languages import base_language
 
 _ENDINGS = ("...", *"….!?:;。！？：।۔")
 _FULL_STOPS = frozenset(".。।۔")
@@ -69,7 +70,7 @@ def keep_form(source: str, target: str, target_language: str, *, is_alone: bool)
     """Give a translation the form of its source; `is_alone`: the only segment of its unit."""
     if not target.strip():
         return target
-    language = target_language.lower().partition("-")[0]
+    language = base_language(target_language)
     is_dotted = language in _DOTTED_LANGUAGES
     if is_capitals(source):
         return (target.replace("i", "İ") if is_dotted else target).upper()

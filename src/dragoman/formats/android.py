@@ -20,6 +20,7 @@ from typing import ClassVar
 from dragoman.errors import DataError
 from dragoman.formats.base.document import Code, Content, Document, Target, Unit, merged
 from dragoman.formats.base.edits import Edit, apply_edits
+from dragoman.formats.base.surrogates import join_surrogates
 from dragoman.formats.base.xml_content import (
     Element,
     InlineRules,
@@ -38,7 +39,6 @@ _TOKEN = re.compile(r'\\u([0-9A-Fa-f]{4})|\\(.)|(")|([ \t\n\r]+)|[^\\" \t\n\r]+|
 _PLAIN_QUOTE = re.compile(r'(?<!\\)"')
 _ESCAPES = {"n": "\n", "t": "\t"}
 _ESCAPED = re.compile("[\\\\\"'\n\t\r\0-\x08\x0b-\x1f\ufffe\uffff]|(?<= ) ")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +193,7 @@ def _decoded_text(text: str, *, is_quoted: bool) -> tuple[str, bool]:
             pieces.append(space if is_quoted else " ")
         elif match[0] != "\\":
             pieces.append(match[0])
-    decoded = "".join(pieces)
-    if _SURROGATES.search(decoded):
-        decoded = decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return decoded, is_quoted
+    return join_surrogates("".join(pieces)), is_quoted
 
 
 def _encoded(content: Content) -> Content:

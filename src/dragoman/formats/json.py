@@ -103,7 +103,7 @@ class Json(Document):
             if not string.is_hidden:
                 line += file.text.count("\n", position, string.start)
                 position = string.start
-                note = descriptions.get(string.path, "")
+                note = descriptions.get(string.names[0], "") if len(string.names) == 1 else ""
                 yield Unit(string.path, merged([string.value]), line, note=note)
 
     def write(self, targets: Iterable[Target | None]) -> Iterator[bytes]:

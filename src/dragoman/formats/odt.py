@@ -160,5 +160,6 @@ class _Collector:
     def _character(self, node: Node, name: str) -> str | None:
         if name == "s":
             count = next((v for k, v in node.start.attributes.items() if k.endswith(":c")), "1")
-            return " " * min(_MOST_SPACES, int(count)) if count.isdecimal() else " "
+            # Python converts 4,300 digits at most.
+            return " " * min(_MOST_SPACES, int(count[:9])) if count.isdecimal() else " "
         return next((one for one, element in _ELEMENTS.items() if element == name), None)

@@ -62,7 +62,14 @@ class Po(Document):
 
     extensions: ClassVar[tuple[str, ...]] = (".po", ".pot")
     is_bilingual: ClassVar[bool] = True
+    language_place: ClassVar[str] = "the line `Language:` of its header"
     review_mark: ClassVar[str] = "#, fuzzy"
+
+    def stated_languages(self) -> tuple[str, str]:
+        """Return the language of the header; a catalog does not name that of its messages."""
+        header = next(iter(PoEntries(_lines(self.data, self.name), self.name)), None)
+        is_header = header is not None and header.is_header and "msgstr" in header.texts
+        return "", header_language(header.forms()[0]) if header and is_header else ""
 
     def units(self) -> Iterator[Unit]:
         """Yield a unit per message, or one per plural form."""

@@ -66,12 +66,18 @@ class QtTs(Document):
 
     extensions: ClassVar[tuple[str, ...]] = (".ts",)
     is_bilingual: ClassVar[bool] = True
+    language_place: ClassVar[str] = "the attributes `language` and `sourcelanguage` of <TS>"
     review_mark: ClassVar[str] = f'type="{_UNFINISHED}"'
 
     @classmethod
     def accepts(cls, data: bytes) -> bool:
         """Whether the root is `<TS>`; TypeScript and video files have the same extension."""
         return root_name(data) == "TS"
+
+    def stated_languages(self) -> tuple[str, str]:
+        """Return the languages of the root."""
+        attributes = _root(XmlFile(self.data, self.name)).attributes
+        return attributes.get("sourcelanguage", ""), attributes.get("language", "")
 
     def units(self) -> Iterator[Unit]:
         """Yield the translations of the messages that are in use."""
@@ -103,7 +109,7 @@ class QtTs(Document):
 
     def _edits(self, targets: Iterable[Target | None]) -> Iterator[Edit]:
         file = XmlFile(self.data, self.name)
-        root = next(event for event in file.events() if event.kind in ("start", "empty"))
+        root = _root(file)
         is_first = True
         flat = ((message, form) for message in self._messages(file) for form in message.forms)
         waiting: list[Target | None] = []
@@ -123,6 +129,10 @@ class QtTs(Document):
             tag = file.raw(root.start, root.end)
             change = {"language": self.target_language.replace("-", "_")}
             yield Edit(root.start, root.end, file.encode(with_attributes(tag, change)))
+
+
+def _root(file: XmlFile) -> XmlEvent:
+    return next(event for event in file.events() if event.kind in ("start", "empty"))
 
 
 def _read_messages(events: Iterator[XmlEvent], name: str) -> Iterator[Message]:

@@ -8,7 +8,6 @@ REGION are copied, and so are blocks without a timing line, which players ignore
 
 from __future__ import annotations
 
-import html
 import re
 import shlex
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from dragoman.errors import DataError
+from dragoman.formats.base.html_encoding import unescape_text
 from dragoman.formats.base.subtitles import Cue, Subtitles, blocks, read_lines
 from dragoman.formats.base.text_file import TextFile
 
@@ -56,7 +56,7 @@ class WebVtt(Subtitles):
 
     def unescape(self, raw: str) -> str:
         """Decode character references."""
-        return html.unescape(raw)
+        return unescape_text(raw)
 
     def _error(self, line: int, actual: str, expected: str) -> DataError:
         return DataError(

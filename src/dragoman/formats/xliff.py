@@ -210,7 +210,15 @@ class Xliff(Document):
 
     extensions: ClassVar[tuple[str, ...]] = (".xlf", ".xliff")
     is_bilingual: ClassVar[bool] = True
+    language_place: ClassVar[str] = "`target-language` of <file>, or `trgLang` of <xliff>"
     review_mark: ClassVar[str] = f'state="{_REVIEW_STATE}"; 2.x: subState="{_REVIEW_SUBSTATE}"'
+
+    def stated_languages(self) -> tuple[str, str]:
+        """Return the languages of the first element that names some."""
+        for scope in read_scopes(XmlFile(self.data, self.name).events(), self.name):
+            if scope.source_language:
+                return scope.source_language, scope.target_language or ""
+        return "", ""
 
     def units(self) -> Iterator[Unit]:
         """Yield the segments that have a source."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from dragoman.documents.translation import UnitResult, UnitTranslator
 from dragoman.errors import DataError
 from dragoman.formats.base.document import Content, Document, Unit
-from dragoman.formats.base.folder import find_format
+from dragoman.formats.base.folder import check_languages, find_format
 from dragoman.serving.driving import Turn, drive, options_of
 from dragoman.serving.engines import ModelVersion
 from dragoman.serving.interface import (
@@ -39,6 +39,15 @@ def open_document(request: DocumentRequest) -> tuple[Document, list[Unit]]:
         return document, list(document.units())
     except DataError as error:
         raise ServiceError("bad_request", message_of(error, request.name)) from None
+
+
+def set_languages(document: Document, pair: Pair) -> None:
+    """Set the languages of a document; a file that names others is the client's mistake."""
+    document.source_language, document.target_language = pair.source, pair.target
+    try:
+        check_languages(document)
+    except DataError as error:
+        raise ServiceError("bad_request", message_of(error, document.name)) from None
 
 
 def message_of(error: Exception, name: str) -> str:

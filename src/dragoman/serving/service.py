@@ -16,7 +16,7 @@ from typing import TypeVar
 from dragoman.documents.fragments import Fragment, markup_fragment, text_fragment
 from dragoman.documents.translation import UnitResult, UnitTranslator
 from dragoman.formats.base.document import Target, plain_text
-from dragoman.serving.document_translation import open_document, translate_units
+from dragoman.serving.document_translation import open_document, set_languages, translate_units
 from dragoman.serving.driving import Turn, drive, options_of
 from dragoman.serving.engines import ModelChangedError, ModelVersion
 from dragoman.serving.explainer import Explainer
@@ -317,13 +317,13 @@ class Service:
             detected = await self.detect_source(sample[:_SAMPLE_CHARACTERS], request.target)
             source = detected.language
         pair = self.resolve(source, request.target)
-        document.source_language, document.target_language = pair.source, pair.target
+        await asyncio.to_thread(set_languages, document, pair)
         return await self._with_route(
             pair,
             lambda route: translate_units(document, units, route, pair, request, caller, on_units),
         )
 
-    async def explain(self, text: str, source: str, target: str, caller: Caller) -> str:
+    async def explain(self, text: str, source: str, target: str) -> str:
         """Return an HTML page that explains a translation."""
         pair = self.resolve(source, target)
         if pair.pivot:

@@ -41,7 +41,8 @@ class Glossary:
     def __init__(self, terms: Mapping[str, str]) -> None:
         self.terms = dict(terms)
         self._targets = {_folded(source): target for source, target in terms.items()}
-        self._by_words = {tuple(_WORD.findall(source)) for source in self._targets} - {()}
+        # Lower case can split a word: `İ` becomes an i and a combining dot. So it comes last.
+        self._by_words = {_folded_words(source) for source in terms} - {()}
         self._max_words = max(map(len, self._by_words), default=0)
 
     def __len__(self) -> int:
@@ -88,6 +89,10 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
+def _folded_words(text: str) -> tuple[str, ...]:
+    return tuple(word.casefold() for word in _WORD.findall(text))
+
+
 def has_term(text: str, term: str) -> bool:
     """Whether a translation contains a term, or an inflected form of it."""
     if _UNSPACED.search(term):
@@ -116,9 +121,10 @@ def _terms(rows: Iterator[list[str]], path: Path) -> dict[str, str]:
         if not any(cells) or cells[0].startswith("#"):
             continue
         if len(cells) < 2 or not cells[0] or not cells[1]:
+            what = f"{len(cells)} column(s)" if len(cells) < 2 else "an empty column"
             raise DataError(
-                f"{path}, line {number}: found {len(cells)} column(s), expected two: the term and "
-                "its translation, separated by a tab (TSV) or a comma (CSV)"
+                f"{path}, line {number}: found {what}, expected two: the term and its translation, "
+                "separated by a tab (TSV) or a comma (CSV)"
             )
         terms.setdefault(cells[0], cells[1])
     return terms

@@ -70,10 +70,6 @@ def _entries(table: str) -> list[list[str]]:
 
 
 LANGUAGES = {codes.partition("/")[0]: name for codes, name in _entries(_LANGUAGES)}
-THREE_LETTERS = {
-    codes.split("/")[0]: codes.split("/")[1] for codes, _ in _entries(_LANGUAGES) if "/" in codes
-}
-"""The codes of ISO 639-3."""
 ALIASES = {
     alias: codes.split("/")[0]
     for codes, _ in _entries(_LANGUAGES)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from dragoman.errors import DataError
-from dragoman.text.language_names import ALIASES, LANGUAGES, REGIONS, SCRIPTS, THREE_LETTERS
+from dragoman.text.language_names import ALIASES, LANGUAGES, REGIONS, SCRIPTS
 
 # Norwegian text is in Bokmål unless Nynorsk is said; `pb` and `zt` are codes of LibreTranslate.
 _ALIASES = ALIASES | {
@@ -64,6 +64,12 @@ def normalize_code(code: str) -> str:
 def base_language(code: str) -> str:
     """Return a code without region and script: `zh` for `zh-CN` and `zh_Hans`."""
     return normalize_code(code).partition("-")[0]
+
+
+def is_other_language(code: str, expected: str) -> bool:
+    """Whether two codes name different languages; regions, scripts and unknown codes do not."""
+    languages = _parse(code).language, _parse(expected).language
+    return languages[0] != languages[1] and all(name in LANGUAGES for name in languages)
 
 
 @lru_cache(maxsize=1024)
@@ -144,9 +150,3 @@ def language_name(code: str) -> str:
     ]
     shown = ", ".join(detail for detail in details if detail)
     return f"{name} ({shown})" if shown else name
-
-
-def three_letter_code(code: str) -> str:
-    """Return the code of ISO 639-3 of a language: `deu` for `de`; other codes as they are."""
-    language = base_language(code)
-    return THREE_LETTERS.get(language) or THREE_LETTERS.get(_parse(code).language, language)

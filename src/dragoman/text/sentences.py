@@ -14,6 +14,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from dragoman.text.languages import base_language
+
 _WINDOW = 2000
 """Maximum number of characters that are split at once, because pysbd is slow on long text."""
 
@@ -94,8 +96,8 @@ def fit(
 
 def gap(source: str, target: str) -> str:
     """Give what to put between translated sentences if nothing separates the source sentences."""
-    is_missing = _base_code(source) in _WITHOUT_SPACES and _base_code(target) not in _WITHOUT_SPACES
-    return " " if is_missing else ""
+    has_none = [base_language(code) in _WITHOUT_SPACES for code in (source, target)]
+    return " " if has_none == [True, False] else ""
 
 
 def _window_end(text: str, start: int) -> int:
@@ -110,7 +112,7 @@ def _window_end(text: str, start: int) -> int:
 def _sentences(text: str, language: str) -> list[str]:
     """Split a text into sentences that join to exactly the text."""
     # Most texts are one sentence, and pysbd needs half a millisecond to find that out.
-    if not _may_be_several(_base_code(language)).search(text):
+    if not _may_be_several(base_language(language)).search(text):
         return [text]
     return _split_sentences(text, language)
 
@@ -143,7 +145,7 @@ def _may_be_several(language: str) -> re.Pattern[str]:
 
 def _starts(text: str, language: str) -> list[int]:
     """Give the positions where sentences start according to pysbd; none if it fails."""
-    segmenter = _segmenter(_base_code(language))
+    segmenter = _segmenter(base_language(language))
     if segmenter is None or text.isspace():
         return []
     try:
@@ -159,12 +161,6 @@ def _starts(text: str, language: str) -> list[int]:
         starts.append(position)
         position += len(sentence)
     return starts
-
-
-@functools.cache
-def _base_code(language: str) -> str:
-    """Give the code without country and script: pt for pt-BR, zh for zh_Hant."""
-    return re.split(r"[-_]", language)[0].lower()
 
 
 @functools.cache

@@ -78,6 +78,8 @@ class Document(ABC):
     """The file extensions of the format: `.po`."""
     is_bilingual: ClassVar[bool] = False
     """Whether a file contains both languages; otherwise a translation replaces the source."""
+    language_place: ClassVar[str] = ""
+    """Where a file names its languages, for error messages; empty = nowhere."""
     review_mark: ClassVar[str] = ""
     """How a machine translation is marked, for the table of formats; empty = not possible."""
 
@@ -94,6 +96,10 @@ class Document(ABC):
     def accepts(cls, data: bytes) -> bool:
         """Whether a file with the right extension is in this format (`.xml` has many formats)."""
         return True
+
+    def stated_languages(self) -> tuple[str, str]:
+        """Return the source and the target language that the file names; empty = it names none."""
+        return "", ""
 
     @abstractmethod
     def units(self) -> Iterator[Unit]:

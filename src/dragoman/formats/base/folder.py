@@ -10,6 +10,7 @@ from pathlib import Path
 import dragoman.formats
 from dragoman.errors import DataError
 from dragoman.formats.base.document import Document
+from dragoman.text.languages import is_other_language, language_name
 
 
 @functools.cache
@@ -51,6 +52,21 @@ def find_format(path: Path, data: bytes) -> type[Document]:
 
 
 def open_document(path: Path, source_language: str = "", target_language: str = "") -> Document:
-    """Read a document from a file."""
+    """Read a document from a file; one that names other languages is a `DataError`."""
     data = path.read_bytes()
-    return find_format(path, data)(data, str(path), source_language, target_language)
+    document = find_format(path, data)(data, str(path), source_language, target_language)
+    check_languages(document)
+    return document
+
+
+def check_languages(document: Document) -> None:
+    """Raise a `DataError` if the file names other languages than those of the translation."""
+    expected = (document.source_language, document.target_language)
+    sides = zip(("source", "target"), document.stated_languages(), expected, strict=True)
+    for side, stated, language in sides:
+        if stated and language and is_other_language(stated, language):
+            raise DataError(
+                f"{document.name} names {language_name(stated)} ({stated}) as its {side} language, "
+                f"expected {language_name(language)} ({language}). If the file is wrong, correct "
+                f"{document.language_place}"
+            )

@@ -40,6 +40,8 @@ _CONTROL = re.compile("[\x80-\x9f]")
 # In an attribute, `&copy=1` is not a reference: the semicolon is missing.
 _ATTRIBUTE_REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 
+_LONG_REFERENCE = re.compile(r"&#[0-9]{9,}")
+
 KEPT_SPACE = re.compile(r"&#0[0-9]+;")
 """How whitespace is written that is part of a text although it is at its end."""
 
@@ -163,9 +165,19 @@ class PageEncoding:
         return codec
 
 
+def unescape_text(raw: str) -> str:
+    """Return text without its character references."""
+    return html.unescape(_LONG_REFERENCE.sub(_short_reference, raw) if "&#" in raw else raw)
+
+
+def _short_reference(match: re.Match[str]) -> str:
+    # Python converts 4,300 digits at most. A number of eight digits is no character, either.
+    return "&#" + (match[0][2:].lstrip("0")[:8] or "0")
+
+
 def unescape_attribute(raw: str) -> str:
     """Return the value of an attribute."""
-    return _ATTRIBUTE_REFERENCE.sub(lambda match: html.unescape(match[0]), raw)
+    return _ATTRIBUTE_REFERENCE.sub(lambda match: unescape_text(match[0]), raw)
 
 
 def kept_space(space: str) -> str:

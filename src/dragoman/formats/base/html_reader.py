@@ -29,6 +29,7 @@ from dragoman.formats.base.html_encoding import (
     Encoding,
     kept_space,
     unescape_attribute,
+    unescape_text,
 )
 from dragoman.formats.base.html_tokens import (
     ESCAPABLE_RAW_ELEMENTS,
@@ -246,7 +247,7 @@ class HtmlReader:
             text = raw.removeprefix("<![CDATA[").removesuffix("]]>")
             return text, text.strip(_BLANK) != ""
         raw = self.encoding.decode(max(token.start, start), min(token.end, end))
-        text = html.unescape(raw)
+        text = unescape_text(raw)
         return text, text.strip(_BLANK) != "" or KEPT_SPACE.search(raw) is not None
 
     def _tags(self, pieces: list[InlinePiece]) -> dict[int, Tag]:

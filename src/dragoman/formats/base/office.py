@@ -8,7 +8,7 @@ code shows the place without their texts, so that their translation does not cha
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -85,7 +85,7 @@ class Paragraph:
     """The formatting of text outside of codes, in formats with runs."""
 
 
-class ParagraphReader:
+class ParagraphReader(ABC):
     """Reads the paragraphs of one part, and writes contents."""
 
     def __init__(self, file: XmlFile) -> None:

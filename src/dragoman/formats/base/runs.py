@@ -61,9 +61,6 @@ class _Atom:
     is_holder: bool = False
 
 
-_SPACES = re.compile(r"[\t\n]")
-
-
 class RunReader(ParagraphReader):
     """Reads and writes the paragraphs of a part."""
 
@@ -173,7 +170,9 @@ class RunReader(ParagraphReader):
         if self._dialect.keeps_space and node.start.attributes.get("xml:space") != "preserve":
             text = text.strip(" \t\n")
         # A newline in the file is a space in the document if it has elements for line breaks.
-        return _SPACES.sub(" ", text) if self._dialect.characters else text
+        for character in self._dialect.characters.values():
+            text = text.replace(character, " ")
+        return text
 
     def _formatting(self, run: Node) -> str:
         """Return the formatting of a run without what does not count; empty = none."""
@@ -266,7 +265,7 @@ class RunReader(ParagraphReader):
         name = f"{self._prefix}r"
         elements = {character: element for element, character in self._dialect.characters.items()}
         runs: list[str] = []
-        for piece in re.split(r"([\t\n])", text) if elements else [text]:
+        for piece in re.split(f"([{''.join(elements)}])", text) if elements else [text]:
             if piece in elements:
                 runs.append(f"<{self._prefix}{elements[piece]}/>")
             elif piece:

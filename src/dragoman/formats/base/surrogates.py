@@ -1,4 +1,4 @@
-r"""Characters beyond U+FFFF in formats that write them as two `\uXXXX` (Java, JSON, iOS)."""
+r"""Characters beyond U+FFFF, which some formats write as two `\uXXXX`: Java, JSON, iOS, Android."""
 
 from __future__ import annotations
 

@@ -62,7 +62,14 @@ class ZipMembers:
         try:
             with self._zip.open(info) as file:
                 return file.read(info.file_size + 1)  # Without a limit, all would be unpacked.
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            NotImplementedError,
+            OSError,
+            ValueError,
+        ) as error:
             raise self._refusal(f"has a damaged member {member!r} ({error})") from None
 
     def rewritten(self, content: Callable[[str], bytes | None]) -> Iterator[bytes]:
