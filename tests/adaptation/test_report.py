@@ -9,7 +9,7 @@ from playwright.sync_api import sync_playwright
 from dragoman.adaptation.gate import TestOutputs
 from dragoman.adaptation.report import changes
 from dragoman.adaptation.report.html import render
-from dragoman.adaptation.report.model import AdaptationReport
+from dragoman.adaptation.report.model import AdaptationReport, CurvePoint
 from dragoman.text.glossary import Glossary
 from support.adaptation_report import report
 
@@ -34,6 +34,12 @@ def test_the_page_has_the_figures_of_every_section():
     page = render(report(), "dragoman serve adapted")
     for text in ("31.2 → 38.9", "(+7.7)", "24,789", "29.7 min", "bouton", "−12.5", "+41.5"):
         assert text.replace("−", "-") in page, text
+
+
+def test_a_general_bleu_of_zero_is_drawn():
+    point = CurvePoint(step=10, bleu=20.0, general_bleu=0.0, is_best=True)
+    page = render(report().model_copy(update={"curve": (point,)}), "dragoman serve adapted")
+    assert "update 10: BLEU 0.0" in page
 
 
 def test_text_of_the_corpus_is_escaped():

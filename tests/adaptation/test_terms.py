@@ -45,6 +45,17 @@ def test_terms_of_a_glossary_count_in_inflected_forms():
     assert counts == {("folder", "Ordner"): TermCounts(2, 2, 1, 1, 0)}
 
 
+def test_a_term_counts_once_in_a_sentence():
+    """A sentence that goes wrong loses all uses of its term at once."""
+    counts = count_glossary_terms(
+        Glossary({"folder": "Ordner"}),
+        ["A folder in a folder in a Folder"],
+        ["Ein Ordner in einem Ordner in einem Ordner"],
+        ["Eine Mappe in einer Mappe in einer Mappe"],
+    )
+    assert counts == {("folder", "Ordner"): TermCounts(1, 1, 0, 1, 0)}
+
+
 def changed(before, after, sentences=100):
     return TermCounts(
         sentences, before, after, lost=max(0, before - after), gained=max(0, after - before)

@@ -43,6 +43,9 @@ def test_language_names(client):
     chosen = client.get("/listLanguageNames?locale=en&languages=de+it").json()
     assert chosen == {"de": "German"}
     assert client.get("/listLanguageNames?languages=%ff").json()["responseStatus"] == 400
+    # All errors of this address are those of Apertium, also those of the web framework.
+    refused = client.delete("/listLanguageNames")
+    assert (refused.status_code, refused.json()["status"]) == (405, "error")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ import sys
 import pytest
 
 from dragoman.errors import ArtifactError
+from dragoman.serving.engines import EngineProcess, fingerprint
 from dragoman.serving.interface import Caller, ServiceError, TextRequest
 from dragoman.serving.worker import WorkerSettings
+from dragoman.storage.remote import StorageError
 from support.serving import serving, write_stub
 from support.stub_worker import CRASH
 
@@ -49,6 +51,24 @@ def test_a_missing_model_is_named(tmp_path):
                 pass
 
     asyncio.run(run())
+
+
+def test_an_engine_that_does_not_describe_its_model_is_an_error(tmp_path):
+    async def run():
+        # The watcher of models ends with any other error.
+        with pytest.raises(ArtifactError, match="did not describe its model"):
+            await EngineProcess.start(WorkerSettings(run=str(tmp_path)), "this")
+
+    asyncio.run(run())
+
+
+def test_a_folder_that_is_out_of_reach_is_no_error_for_the_watcher(tmp_path, monkeypatch):
+    def fail(folder):
+        raise StorageError("the store does not answer")
+
+    before = fingerprint(tmp_path)
+    monkeypatch.setattr("dragoman.serving.engines.resolve_model", fail)
+    assert fingerprint(tmp_path) == before
 
 
 @pytest.mark.slow

@@ -558,6 +558,11 @@ def test_suggest(client, server):
     for bad in (fields | {"s": ""}, fields | {"q": ""}, fields | {"target": "xx"}):
         refusal(client.post("/suggest", data=bad))
     assert len(list(state.suggestions())) == 3
+    # Of a few words, the language is a guess: the same as that of a translation.
+    few = {"q": "Hello.", "s": "Hallo.", "source": "auto", "target": "de"}
+    assert client.post("/translate", data=few).json()["detectedLanguage"]["language"] == "en"
+    assert client.post("/suggest", data=few).json() == {"success": True}
+    assert list(state.suggestions())[-1].source == "en"
 
 
 def test_health_and_root(client, server):

@@ -1,12 +1,16 @@
 """The metrics: what Prometheus reads, on an address of its own."""
 
+import socket
 import urllib.error
 import urllib.request
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from dragoman.errors import ListenError
+from dragoman.serving.interface import ServerSettings
 from dragoman.serving.metrics import Metrics, serve_metrics, stop_metrics
+from dragoman.serving.server import run_server
 
 APIS = ("libretranslate", "deepl", "apertium", "native", "other")
 
@@ -94,3 +98,11 @@ def test_a_stopped_server_frees_its_port():
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(address, timeout=5)
     stop_metrics(serve_metrics(Metrics(), "127.0.0.1", server.server_port))
+
+
+def test_a_port_that_is_in_use_is_said_before_a_model_is_loaded(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        settings = ServerSettings(runs=(tmp_path / "missing",), port=0, metrics_port=port)
+        with pytest.raises(ListenError, match=f"port {port} for metrics: .*--metrics-port"):
+            run_server(settings, lambda *_: None)

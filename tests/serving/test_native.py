@@ -129,6 +129,19 @@ def test_results_by_sentence_join_to_the_text(client):
     assert result["score"] is None
 
 
+def test_the_log_counts_texts_and_not_sentences(client, caplog):
+    caplog.set_level("INFO", "dragoman.serving")
+    texts = ("One is here.  Two is here.", "Three is here.")
+    assert translate(client, *texts, sentences=True).status_code == 200
+    end = time.monotonic() + 30
+    # The line is written after the answer is sent.
+    while not (lines := [record for record in caplog.records if record.getMessage() == "request"]):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    (line,) = lines
+    assert (line.fields["texts"], line.fields["characters"]) == (2, sum(map(len, texts)))
+
+
 def test_one_sentence_has_its_facts_in_the_text_too(client):
     result = translate(client, "one two", sentences=True, alignment=True).json()["translations"][0]
     assert result["alignment"] == result["sentences"][0]["alignment"] == [[0, 0], [1, 1]]
@@ -323,6 +336,20 @@ def test_a_refused_translation_costs_nothing(keyed):
         assert error_kind(answer, 404)
     key = state.find_key(secret)
     assert state.usage(key.id).characters == 0
+
+
+def test_a_failed_translation_costs_nothing(keyed, monkeypatch):
+    async def fail(request, caller):
+        raise ZeroDivisionError
+
+    state = keyed.context.state
+    secret = state.add_key("unlucky", ("translate",), 100, 0)
+    monkeypatch.setattr(keyed.context.service, "translate", fail)
+    with httpx.Client(base_url=keyed.url, timeout=30) as client:
+        body = {"texts": ["12345"], "source": "en", "target": "de"}
+        answer = client.post("/v1/translate", json=body, headers=headers_with(secret))
+        assert error_kind(answer, 500) == "internal"
+    assert state.usage(state.find_key(secret).id).characters == 0
 
 
 def test_a_rate_says_when_to_try_again(keyed):

@@ -261,6 +261,24 @@ def test_a_correction_is_stored_with_what_the_model_wrote(opened, server):
     assert (stored.source, stored.target, stored.model) == ("en", "de", "v1")
 
 
+def test_a_correction_changes_only_its_own_sentence(opened, server):
+    """The reader goes on to another sentence before the server has answered."""
+    page = opened(server)
+    write(page)
+    page.click("#correct")
+    page.fill("#correction-text", "Der Zug fährt jetzt ab.")
+    held = []
+    page.route("**/v1/suggestions", held.append)
+    with page.expect_request("**/v1/suggestions"):
+        page.click("text=Send correction")
+    word(page, "BRING").click()
+    expect(page.locator("#improve-source")).to_have_text("Bring a warm coat.")
+    with page.expect_response("**/v1/suggestions"):
+        held[0].continue_()
+    expect(page.locator("#correction-text")).to_have_value("BRING A WARM COAT.")
+    expect(page.locator("#output")).to_have_text(TEXT.upper())
+
+
 def test_languages_are_detected_searched_and_swapped(opened, server):
     page = opened(server)
     source, target = page.locator("#source-chooser"), page.locator("#target-chooser")

@@ -28,6 +28,7 @@ def check(world: World) -> None:
         check_outcome(world, call)
     assert world.queue.is_idle
     assert world.queue.waiting_tokens == 0
+    assert world.queue.estimate(0, is_bulk=True) == 0
     metrics, batches = world.metrics, world.engine.batches
     assert (metrics.segments, metrics.tokens, metrics.least) == (0, 0, 0)
     assert metrics.translated == sum(batch.tokens for batch in batches if batch.is_answered)
@@ -221,6 +222,18 @@ def test_a_bad_text_is_refused_for_ten_minutes():
     world.loop.run()
     assert [call.outcome for call in calls] == ["internal"] * 3
     assert [len(call.batches) for call in calls] == [2, 0, 2]
+
+
+def test_a_call_that_is_cancelled_as_its_batch_starts_does_not_count_as_running():
+    # Else the estimate grows with every such call, until the server refuses all requests.
+    world = World(Plan(1))
+    call = bulk("call", 1)
+    world.loop.call_soon(
+        lambda: world.loop.call_soon(world._cancel, call, world.submit(call, 20.0))
+    )
+    world.loop.run()
+    assert (call.outcome, world.engine.batches) == ("cancelled", [])
+    check(world)
 
 
 @pytest.mark.parametrize("fault", [None, asyncio.CancelledError(), MemoryError()])

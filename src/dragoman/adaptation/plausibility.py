@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from dragoman.adaptation.terms import terms_of
 from dragoman.corpus.filter import Pair
 from dragoman.corpus.leakage import IN_A_TEST_SET
 from dragoman.corpus.report.model import DUPLICATES, CorpusReport
@@ -61,10 +62,9 @@ def check_glossary(pairs: Iterable[Pair], glossary: Glossary) -> None:
     uses: Counter[tuple[str, str]] = Counter()
     right: Counter[tuple[str, str]] = Counter()
     for pair in pairs:
-        for use in glossary.find(pair.source):
-            term = pair.source[use.start : use.end].casefold(), use.target
+        for term in terms_of(glossary, pair.source):
             uses[term] += 1
-            right[term] += has_term(pair.target, use.target)
+            right[term] += has_term(pair.target, term[1])
     wrong = [
         f"{source!r} is {target!r} in {right[source, target]:,} of {count:,} pairs"
         for (source, target), count in uses.most_common()

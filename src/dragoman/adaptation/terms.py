@@ -98,11 +98,18 @@ def count_glossary_terms(
     """Count for each term of the sources and its translation how often the models use it."""
     counts: defaultdict[tuple[str, str], TermCounts] = defaultdict(TermCounts)
     for source, before, after in zip(sources, parent, candidate, strict=True):
-        for use in glossary.find(source):
-            counts[source[use.start : use.end].casefold(), use.target].add(
-                parent=has_term(before, use.target), candidate=has_term(after, use.target)
+        for term, target in terms_of(glossary, source):
+            counts[term, target].add(
+                parent=has_term(before, target), candidate=has_term(after, target)
             )
     return dict(counts)
+
+
+def terms_of(glossary: Glossary, source: str) -> list[tuple[str, str]]:
+    """Return the terms of a source in lower case, each once, with their translations."""
+    uses = glossary.find(source)
+    terms = ((source[use.start : use.end].casefold(), use.target) for use in uses)
+    return list(dict.fromkeys(terms))
 
 
 def find_lost_terms(

@@ -104,7 +104,7 @@ def load_model(
     options = options or LoadOptions()
     model = find_model(folders, settings, options)
     if model.engine == "pytorch":
-        return _load_pytorch(model.artifacts, model.recipe, options)
+        return _load_pytorch(model, options)
     if model.export is not None:
         return _load_ctranslate2(model.export, model.recipe, options)
     return _load_new_export(model.artifacts[0], model.recipe, options)
@@ -254,9 +254,7 @@ def _load_ctranslate2(
     )
 
 
-def _load_pytorch(
-    artifacts: Sequence[Artifact], recipe: Recipe, options: LoadOptions
-) -> LoadedModel:
+def _load_pytorch(found_model: FoundModel, options: LoadOptions) -> LoadedModel:
     """Load one model, or several as an ensemble."""
     if importlib.util.find_spec("torch") is None:
         raise MissingExtraError("translating with PyTorch", "torch", "train")
@@ -270,7 +268,7 @@ def _load_pytorch(
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.threads:
         torch.set_num_threads(options.threads)
-    models = [artifact.model() for artifact in artifacts]
+    models = [artifact.model() for artifact in found_model.artifacts]
     try:
         models = [model.to(device) for model in models]
     except (RuntimeError, AssertionError) as error:
@@ -279,14 +277,13 @@ def _load_pytorch(
         ) from None
     searched: Any = models[0] if len(models) == 1 else Ensemble(models)
     limit = min((limit for model in models if (limit := model.max_positions)), default=None)
-    checkpoints = [artifact.checkpoint.name for artifact in artifacts if artifact.checkpoint]
     return LoadedModel(
-        PyTorch(searched, device, seed=recipe.seed),
-        _within_positions(recipe, limit),
-        _tokenizers(artifacts[0].tokenizer),
-        "+".join(artifact.model_hash for artifact in artifacts),
+        PyTorch(searched, device, seed=found_model.recipe.seed),
+        _within_positions(found_model.recipe, limit),
+        _tokenizers(found_model.tokenizer),
+        found_model.model_hash,
         max_positions=limit,
-        checkpoint="+".join(checkpoints),
+        checkpoint=found_model.checkpoint,
     )
 
 

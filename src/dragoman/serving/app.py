@@ -115,7 +115,7 @@ def api_of(scope: Scope) -> Api:
         return "deepl"
     if path.startswith("/v1/") or path in ("/healthz", "/readyz"):
         return "native"
-    if path in ("/listPairs", "/listPairNames") or (
+    if path in ("/listPairs", "/listLanguageNames") or (
         path == "/translate" and b"langpair=" in scope.get("query_string", b"")
     ):
         return "apertium"

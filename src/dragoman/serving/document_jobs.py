@@ -196,8 +196,9 @@ class DocumentJobs:
             await asyncio.sleep(_EXPIRE_SECONDS)
             try:
                 await asyncio.to_thread(self._expire)
-            except ServiceError as error:
-                _log.warning("old documents could not be deleted: %s", error.message)
+            except Exception as error:
+                # A full disk, for example. The next round must come, or documents stay for ever.
+                _log.warning("old documents could not be deleted", exc_info=error)
 
     def _expire(self) -> None:
         self._context.state.expire_documents(list(self._tasks))

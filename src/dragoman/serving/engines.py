@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dragoman.artifact import resolve_model
 from dragoman.documents.methods import SegmentRequest
-from dragoman.errors import ArtifactError
+from dragoman.errors import ArtifactError, DragomanError
 from dragoman.inference.joining import Translation
 from dragoman.serving.interface import ServiceError
 from dragoman.serving.messages import (
@@ -71,16 +71,23 @@ class EngineProcess:
             limit=1 << 20,
         )
         try:
-            value = await _read_frame(process.stdout)
+            info = EngineInfo.model_validate(await _read_frame(process.stdout))
         except asyncio.IncompleteReadError:
             code = await process.wait()
             raise ArtifactError(
                 f"the engine of {settings.run!r} ended with code {code} before its model was loaded"
             ) from None
+        except ValueError:
+            # Another version of Dragoman, for example, that was installed meanwhile.
+            _kill(process)
+            await process.wait()
+            raise ArtifactError(
+                f"the engine of {settings.run!r} did not describe its model as expected; if "
+                "Dragoman was updated, start the server again"
+            ) from None
         except BaseException:
             _kill(process)
             raise
-        info = EngineInfo.model_validate(value)
         if info.error:
             await process.wait()
             raise ArtifactError(info.error)
@@ -264,9 +271,13 @@ Fingerprint = tuple[str, ...]
 
 
 def fingerprint(run: Path) -> Fingerprint:
-    """Describe which model a folder holds, so that a change of `current` or of files is noticed."""
+    """Describe which model a folder holds, so that a change of `current` or of files is noticed.
+
+    A remote folder is fetched: from a coroutine, call it with `asyncio.to_thread`.
+    """
     real = run.resolve()
-    with contextlib.suppress(ArtifactError):  # It is reported when the model is loaded.
+    # It is reported when the model is loaded; a remote folder may be out of reach for a moment.
+    with contextlib.suppress(DragomanError, OSError):
         real = resolve_model(run).resolve()
     names = ("model.safetensors", "model.bin", "ctranslate2/model.bin", "card.json")
     parts = [str(real)]

@@ -13,7 +13,7 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 Api = Literal["libretranslate", "deepl", "apertium", "native", "other"]
-"""`other`: the page for people, health checks and unknown addresses."""
+"""`other`: the page for people. Unknown addresses count as `libretranslate`."""
 
 CLIENT_GONE = 499
 """In place of a status, if the client closed the connection before the answer."""

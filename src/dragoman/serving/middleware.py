@@ -1,15 +1,12 @@
-"""What happens around every request: security headers, disconnects, draining and errors."""
+"""What happens around every request: security headers, ambiguous requests and disconnects."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-_log = logging.getLogger(__name__)
 
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),

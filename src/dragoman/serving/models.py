@@ -66,7 +66,7 @@ class Models:
 
     async def _load(self, settings: WorkerSettings) -> ModelVersion:
         # A change while the model is loaded must be noticed afterwards.
-        state = fingerprint(Path(settings.run))
+        state = await _state_of(settings)
         process = await EngineProcess.start(settings, self._module)
         return self._version(settings, process, state)
 
@@ -103,7 +103,7 @@ class Models:
         is_right = True
         async with self._reloading:
             for pair, old in list(self.versions.items()):
-                if only_changed and fingerprint(Path(old.settings.run)) == old.state:
+                if only_changed and await _state_of(old.settings) == old.state:
                     continue
                 is_ok = True
                 try:
@@ -115,7 +115,7 @@ class Models:
                 except (DragomanError, OSError) as error:
                     _log.error("the model %s was not reloaded: %s", old.info.name, error)
                     # Not tried again before the next change.
-                    old.state = fingerprint(Path(old.settings.run))
+                    old.state = await _state_of(old.settings)
                     is_ok = is_right = False
                 else:
                     self._replace(pair, self.versions[pair], new)
@@ -130,8 +130,8 @@ class Models:
             await asyncio.sleep(_WATCH_SECONDS)
             now = {
                 pair: state
-                for pair, version in self.versions.items()
-                if (state := fingerprint(Path(version.settings.run))) != version.state
+                for pair, version in list(self.versions.items())
+                if (state := await _state_of(version.settings)) != version.state
             }
             if any(changed.get(pair) == state for pair, state in now.items()):
                 await self.reload(only_changed=True)
@@ -183,6 +183,10 @@ class Models:
         if not pair.pivot:
             return [self.versions[pair.source, pair.target]]
         return [self.versions[pair.source, pair.pivot], self.versions[pair.pivot, pair.target]]
+
+
+async def _state_of(settings: WorkerSettings) -> Fingerprint:
+    return await asyncio.to_thread(fingerprint, Path(settings.run))
 
 
 def _shown(code: str) -> str:

@@ -16,6 +16,7 @@ that `estimate` can say how long a new call would wait.
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import logging
 from collections import OrderedDict, deque
@@ -267,10 +268,11 @@ class BatchQueue:
             if not batch:
                 break
             self._is_isolated = batch[0].is_suspect
-            self._running_tokens += sum(item.tokens for item in batch)
+            tokens = sum(item.tokens for item in batch)
+            self._running_tokens += tokens
             task = loop.create_task(self._translate(batch))
             self._running.add(task)
-            task.add_done_callback(self._finish)
+            task.add_done_callback(functools.partial(self._finish, tokens))
         self._report()
 
     def _must_gather(self, loop: asyncio.AbstractEventLoop) -> bool:
@@ -333,8 +335,6 @@ class BatchQueue:
             for item in batch:
                 _fail(item.call, ServiceError("internal", "the server failed; see its log"))
             return
-        finally:
-            self._running_tokens -= sum(item.tokens for item in batch)
         self._give(batch, answers, loop.time() - start)
 
     def _give(self, batch: list[_Item], answers: Sequence[Translation], seconds: float) -> None:
@@ -374,8 +374,9 @@ class BatchQueue:
     def _is_quarantined(self, text: str) -> bool:
         return bool(self._quarantine) and _digest(text) in self._quarantine
 
-    def _finish(self, task: asyncio.Task[None]) -> None:
+    def _finish(self, tokens: int, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
+        self._running_tokens -= tokens
         self._is_isolated = False
         self._dispatch()
 

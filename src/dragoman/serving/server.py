@@ -23,7 +23,7 @@ from dragoman.serving.access import Access
 from dragoman.serving.app import build_app
 from dragoman.serving.context import Context
 from dragoman.serving.interface import ServerSettings
-from dragoman.serving.metrics import Metrics, serve_metrics
+from dragoman.serving.metrics import Metrics, serve_metrics, stop_metrics
 from dragoman.serving.models import WORKER, Models
 from dragoman.serving.protocol import protocol_with
 from dragoman.serving.service import Service
@@ -172,16 +172,17 @@ async def _serve(
         module=worker,
     )
     models.on_reload = lambda is_ok: metrics.reloaded(is_ok=is_ok)
-    with contextlib.closing(State(settings.state)) as state:
+    with contextlib.ExitStack() as stack:
         # Before the models, which take seconds: mistakes in the options are said at once.
+        state = stack.enter_context(contextlib.closing(State(settings.state)))
         access = Access(settings, state)
+        if settings.metrics_port:
+            stack.enter_context(_serving_metrics(metrics, settings, number))
         await models.start()
         watcher = asyncio.create_task(models.watch())
         service = Service(models, settings.limits)
         try:
             context = Context(settings, service, state, access, metrics)
-            if settings.metrics_port:
-                serve_metrics(metrics, settings.host, settings.metrics_port + number)
             server = DrainingServer(_config(context), service, models)
             server.on_ready = lambda: on_started(address_of(listener), service)
             async with context.documents:
@@ -190,6 +191,24 @@ async def _serve(
             watcher.cancel()
             service.close()
             await models.close()
+
+
+@contextlib.contextmanager
+def _serving_metrics(metrics: Metrics, settings: ServerSettings, number: int) -> Iterator[None]:
+    """Answer Prometheus; each process has a port of its own."""
+    port = settings.metrics_port + number
+    try:
+        server = serve_metrics(metrics, settings.host, port)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ListenError(
+            f"cannot listen on {settings.host} port {port} for metrics: {reason}. Choose another "
+            "port with --metrics-port"
+        ) from None
+    try:
+        yield
+    finally:
+        stop_metrics(server)
 
 
 def _config(context: Context) -> uvicorn.Config:

@@ -38,9 +38,7 @@ class WorkerSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: str
-    settings: tuple[str, ...] = ()
     threads: int = 0
-    trust_parts: bool = False
 
 
 def run_worker(worker_class: type[Worker], argument: str) -> None:
@@ -70,12 +68,7 @@ class Worker:
 
     def __init__(self, settings: WorkerSettings) -> None:
         run = Path(settings.run)
-        self.translator = Translator.load(
-            run,
-            settings.settings,
-            threads=settings.threads,
-            trust_parts=settings.trust_parts,
-        )
+        self.translator = Translator.load(run, threads=settings.threads)
         self.model = segment_model(self.translator)
         translator = self.translator
         languages = translator.recipe.languages

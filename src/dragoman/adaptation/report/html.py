@@ -106,7 +106,8 @@ def _rules(rules: Sequence[RuleResult]) -> str:
     header = "<tr><th>rule</th><th>verdict</th><th>figures and limit</th></tr>"
     return (
         "<h2>The gate</h2><p>Both models have translated the fixed test sets. The p-value is that "
-        "of the paired bootstrap test (Koehn, 2004), and for terms that of the sign test.</p>"
+        "of the paired bootstrap test (Koehn, 2004); for terms and protected spans, that of the "
+        "sign test.</p>"
         f"<div class='rules'>{_table(header + rows)}</div>"
     )
 
@@ -121,7 +122,9 @@ def _curve(points: Sequence[CurvePoint]) -> str:
         return ""
     width, height, left, bottom, top = 720, 240, 44, 40, 14
     last = max(points[-1].step, 1)
-    general = [(point.step, point.general_bleu) for point in points if point.general_bleu]
+    general = [
+        (point.step, point.general_bleu) for point in points if point.general_bleu is not None
+    ]
     series = [[(point.step, point.bleu) for point in points], general]
     values = [value for line in series for _, value in line]
     low, high = max(0.0, min(values) - 2), max(values) + 2

@@ -6,7 +6,6 @@ errors are `{"message": text}`: with any other body, the official clients raise 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -14,6 +13,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from dragoman.serving.apis.charging import translate_charged
 from dragoman.serving.apis.deepl_request import (
     GlossaryFinder,
     authorize,
@@ -105,16 +105,9 @@ class _Texts:
         caller, parameters = await authorize(self._context, request, "translate")
         text_request = _read_request(self._context, parameters)
         glossary = await self._glossaries.find(parameters, caller)
-        access, characters = self._context.access, sum(map(len, text_request.texts))
-        await access.charge(caller, characters)
-        try:
-            results = await self._context.service.translate(
-                replace(text_request, glossary=glossary), caller
-            )
-        except BaseException:
-            # The official clients try again, up to five times.
-            await asyncio.shield(access.refund(caller, characters))
-            raise
+        results = await translate_charged(
+            self._context, replace(text_request, glossary=glossary), caller
+        )
         return JSONResponse(
             {"translations": [_translation(result, parameters) for result in results]}
         )

@@ -23,7 +23,7 @@ MAX_GLOSSARIES = 5
 _SCHEME = "deepl-auth-key"
 _FORMALITIES = ("default", "more", "less", "prefer_more", "prefer_less")
 _MAX_CACHED = 8
-"""Glossaries that are kept in memory; one may have 50,000 terms."""
+"""Sets of glossaries whose terms are kept in memory; one may have 100,000 terms."""
 
 
 def refuse(message: str) -> NoReturn:

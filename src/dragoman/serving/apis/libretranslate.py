@@ -30,7 +30,6 @@ from dragoman.serving.apis.libretranslate_request import (
 from dragoman.serving.apis.libretranslate_spec import specification
 from dragoman.serving.context import Context
 from dragoman.serving.interface import (
-    Detection,
     ErrorKind,
     ServiceError,
     TextRequest,
@@ -135,7 +134,7 @@ def _add_text_routes(router: APIRouter, context: Context) -> None:
         return JSONResponse(
             [
                 {"confidence": _percent(detection.confidence), "language": detection.language}
-                for detection in known or detections or [_default_detection(context)]
+                for detection in known or detections
             ]
         )
 
@@ -149,8 +148,7 @@ def _add_text_routes(router: APIRouter, context: Context) -> None:
             refuse("missing s parameter" if not suggestion else "q must be one string")
         source, target = read_languages(context, parameters)
         if not source:
-            detections = await context.service.detect(query.texts[0])
-            source = (detections or [_default_detection(context)])[0].language
+            source = (await context.service.detect_source(query.texts[0], target)).language
         pair = context.service.resolve(source, target)
         await asyncio.to_thread(
             context.state.add_suggestion,
@@ -247,9 +245,3 @@ def unique_alternatives(result: TextResult) -> list[str]:
 
 def _percent(confidence: float) -> int:
     return round(100 * confidence)
-
-
-def _default_detection(context: Context) -> Detection:
-    """Return what LibreTranslate answers for a text without a language; a known language."""
-    codes = [language.code for language in context.service.languages() if language.targets]
-    return Detection("en" if "en" in codes or not codes else codes[0], 0.0)

@@ -11,11 +11,11 @@ from starlette.responses import JSONResponse, Response
 from dragoman import __version__
 from dragoman.formats.base.folder import extensions
 from dragoman.serving.apis import native_schema as schema
+from dragoman.serving.apis.charging import charged
 from dragoman.serving.apis.deepl_request import GlossaryFinder
 from dragoman.serving.apis.native_documents import add_document_routes
 from dragoman.serving.apis.native_openapi import openapi_document, operation
 from dragoman.serving.apis.native_request import (
-    charged,
     error_response,
     find_caller,
     find_glossary,
@@ -25,6 +25,7 @@ from dragoman.serving.apis.native_request import (
 from dragoman.serving.apis.native_results import to_translation, translate_sentences
 from dragoman.serving.context import Context
 from dragoman.serving.interface import Caller, ServiceError, TextRequest
+from dragoman.serving.logs import note
 from dragoman.text.glossary import Glossary
 
 __all__ = ["error_response", "routes"]
@@ -74,6 +75,8 @@ def _add_text_routes(router: APIRouter, context: Context) -> None:
             else:
                 results = await context.service.translate(text_request, caller)
                 translations = [to_translation(result) for result in results]
+        # Each text whose sentences are translated has noted its own numbers.
+        note(texts=len(body.texts), characters=characters)
         return reply(
             schema.TranslateResponse(translations=tuple(translations), characters=characters)
         )
@@ -111,7 +114,7 @@ def _add_text_routes(router: APIRouter, context: Context) -> None:
             source = (await service.detect_source(body.text, body.target)).language
         pair = service.resolve(source, body.target)
         async with charged(context, caller, len(body.text)):
-            html = await service.explain(body.text, pair.source, pair.target, caller)
+            html = await service.explain(body.text, pair.source, pair.target)
         return reply(schema.ExplainResponse(html=html))
 
     @router.post(

@@ -7,8 +7,7 @@ a value of the request.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -92,17 +91,6 @@ async def find_glossary(
     if not source:
         raise ServiceError("bad_request", "glossary_id: a stored glossary needs source")
     return await finder.load((glossary_id,), caller, context.service.resolve(source, target))
-
-
-@asynccontextmanager
-async def charged(context: Context, caller: Caller, characters: int) -> AsyncIterator[None]:
-    """Charge characters for what is done inside; a refused request costs nothing."""
-    await context.access.charge(caller, characters)
-    try:
-        yield
-    except ServiceError:
-        await context.access.refund(caller, characters)
-        raise
 
 
 def check_content_type(request: Request, expected: str) -> None:

@@ -57,7 +57,8 @@ export async function open(choice, focusOn) {
     showWordings(wordings, false);
     announce(wordings.length > 1 ? `${wordings.length - 1} other wordings` : "No other wordings");
   } catch (error) {
-    if (error.name !== "AbortError") list.append(element("li", { class: "soft" }, error.message));
+    // In place of "Looking for other wordings…", the last item.
+    if (error.name !== "AbortError") list.lastElementChild.replaceWith(element("li", { class: "soft" }, error.message));
   }
 }
 
@@ -95,7 +96,8 @@ byId("correction").addEventListener("submit", async (event) => {
     note.textContent = "Write a translation first.";
     return;
   }
-  const { sentence, source, target, model } = current;
+  const choice = current;
+  const { sentence, source, target, model } = choice;
   try {
     await post("suggestions", {
       source,
@@ -105,10 +107,12 @@ byId("correction").addEventListener("submit", async (event) => {
       suggestion,
       model,
     });
+    // Meanwhile the panel may have been closed, or opened for another sentence.
+    if (current !== choice) return;
     use(suggestion);
     note.textContent = "Thank you. The correction is stored on this server.";
   } catch (error) {
-    note.textContent = error.message;
+    if (current === choice) note.textContent = error.message;
   }
 });
 byId("improve-close").addEventListener("click", close);
