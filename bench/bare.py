@@ -55,16 +55,16 @@ class ChunkedLoss(torch.autograd.Function):
         words, total = weight.sum(0), states.sum(0)
         loss = -share * (total @ words)
         to_states, to_weight = torch.empty_like(states), torch.zeros_like(weight)
-        room = torch.empty(min(CHUNK, len(states)), len(weight))
+        buffer = torch.empty(min(CHUNK, len(states)), len(weight))
         for start in range(0, len(states), CHUNK):
             rows = slice(start, start + CHUNK)
-            told = expected[rows, None]
-            logits = torch.mm(states[rows], weight.t(), out=room[: len(told)])
-            truth = logits.gather(1, told)
+            targets = expected[rows, None]
+            logits = torch.mm(states[rows], weight.t(), out=buffer[: len(targets)])
+            truth = logits.gather(1, targets)
             largest = logits.amax(1, keepdim=True)
             norm = logits.sub_(largest).exp_().sum(1, keepdim=True)
             loss += (largest + norm.log() - (1 - SMOOTHING) * truth).sum()
-            logits.div_(norm).scatter_add_(1, told, torch.full_like(truth, SMOOTHING - 1))
+            logits.div_(norm).scatter_add_(1, targets, torch.full_like(truth, SMOOTHING - 1))
             torch.mm(logits, weight, out=to_states[rows])
             to_weight += logits.t() @ states[rows]
         to_states -= share * words

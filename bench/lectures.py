@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dragoman.lab.catalog import ClaimEntry, list_claims
 from dragoman.lab.finding import Finding, read_findings
-from dragoman.lab.lectures import LECTURES, lectures_of
+from dragoman.lab.lectures import LECTURES
 from dragoman.lab.page import anchor
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -44,7 +44,7 @@ def with_experiments(text: str, short_form: str, findings: list[Finding]) -> str
     missing = [
         claim
         for number, claim in list_claims().items()
-        if number not in measured and short_form in lectures_of(claim.sources)
+        if number not in measured and short_form in claim.lectures
     ]
     begin, end = text.index(BEGIN), text.index(END)
     return f"{text[:begin]}{BEGIN}{experiments(own, missing)}{text[end:]}"

@@ -42,8 +42,6 @@ from urllib.parse import urlsplit
 
 import psutil
 
-LIBRETRANSLATE_SECONDS = 20.0
-
 
 class Measured(NamedTuple):
     """Seconds of one run."""

@@ -11,6 +11,7 @@ DragomanError              1   base class
 ├── DivergedError         70   the loss is not a finite number; the last good checkpoint is kept
 ├── WorkerDiedError       71   a worker process of `prepare` died; defined in `corpus/runner.py`
 ├── SaveError             74   the model or a checkpoint cannot be written
+├── ListenError           74   the server cannot use its address or port
 ├── StorageError          74   a store refused or failed; defined in `storage/remote.py`
 └── Stopped               75   interrupted; finished work is kept, the same command continues
 

@@ -20,6 +20,8 @@ from dragoman.corpus.filter import Pair
 from dragoman.corpus.report.advice import advice
 from dragoman.corpus.report.model import Report
 from dragoman.corpus.stages.clean import key_of
+from dragoman.corpus.stages.publish import publish
+from dragoman.data.manifest import ManifestHeader
 from dragoman.data.sampler import Sampler, StreamPosition
 from dragoman.data.store import Prepared
 from dragoman.errors import ArtifactError, DataError, RecipeError
@@ -555,6 +557,17 @@ def test_changed_and_missing_files_are_published_again(tiny_corpus):
     assert (folder / "validation.source").read_text().startswith("A new line.\n")
 
 
+def test_a_held_out_set_that_is_no_longer_published_is_removed(tmp_path):
+    (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "tokenizer" / "bytes.json").write_text("{}")
+    folder, tokenizers = tmp_path / "prepared", (tmp_path / "tokenizer",) * 2
+    for names in (["validation", "general"], ["validation"]):
+        held_out = {name: [Pair("a", "b")] for name in names}
+        publish(folder, [], tokenizers, held_out, ManifestHeader())
+        texts = {path.stem for path in folder.glob("*.source")}
+        assert texts == set(names)
+
+
 @pytest.mark.slow
 def test_files_of_others_are_not_removed(tiny_corpus):
     folder = prepare(tiny_corpus)
@@ -584,7 +597,13 @@ def test_a_link_to_a_recipe_uses_the_folder_of_the_recipe(tiny_corpus, tmp_path)
             "corpus.filters.0.min_words",
             "whole number",
         ),
+        (
+            "corpus.filters=[unicode, {name: length, min_words: 9, max_words: 3}]",
+            "corpus.filters.1.min_words",
+            "expected at most `max_words`, 3",
+        ),
         ("corpus.train=[{files: [.]}]", "corpus.train.0.files", "is a folder"),
+        ("corpus.train=[{files: []}]", "corpus.train.0.files", "expected one file, or two"),
         ("seed=18446744073709551616", "seed", "expected less than"),
     ],
 )
@@ -597,6 +616,13 @@ def test_mistakes_are_reported_with_their_path_before_any_work(tiny_corpus, sett
 
 def test_if_no_pair_is_left_the_error_names_the_reasons(tiny_corpus):
     with pytest.raises(DataError, match=r"no pair is left to train on. Dropped: too short \(300\)"):
+        prepare(tiny_corpus, "corpus.filters=[{name: length, min_words: 90}]")
+
+
+def test_the_reasons_are_those_of_the_training_text(tiny_corpus):
+    path = tiny_corpus.parent / "validation.en"
+    path.write_bytes(b"\xff\n" + path.read_bytes().partition(b"\n")[2])
+    with pytest.raises(DataError, match=r"Dropped: too short \(300\)\. Check"):
         prepare(tiny_corpus, "corpus.filters=[{name: length, min_words: 90}]")
 
 

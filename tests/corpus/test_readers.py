@@ -26,6 +26,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.corpus.opening import CorpusRequest, open_corpus
 from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.readers.csv import Csv
 from dragoman.corpus.readers.jsonl import Jsonl
@@ -38,6 +39,7 @@ from dragoman.corpus.readers.xliff import Xliff
 from dragoman.corpus.row import Reject, Row
 from dragoman.errors import DataError, RecipeError
 from dragoman.recipe import parts
+from dragoman.text.languages import LanguagePair
 from support.shared_data import shared_data
 
 Pairs = Sequence[tuple[str, str]]
@@ -348,6 +350,14 @@ def test_the_languages_that_a_file_states_are_returned(tmp_path, reader, content
 )
 def test_the_text_columns_of_a_file_are_returned(tmp_path, reader, content, columns):
     assert reader.columns_in(write(tmp_path, "corpus", content)) == columns
+
+
+def test_a_column_without_a_name_is_not_chosen(tmp_path):
+    """As pandas writes the index of a table."""
+    (path,) = write(tmp_path, "corpus.csv", b",en,de\n0,a,b\n")
+    corpus = open_corpus(CorpusRequest((path,)))
+    assert corpus.languages == LanguagePair("en", "de")
+    assert list(corpus.read()) == [Row(2, "a", "b")]
 
 
 @pytest.mark.parametrize("delimiter", [";;", '"', "\n", "\\t"])

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -437,6 +438,21 @@ def test_an_earlier_export_is_replaced_only_with_force(shared, tmp_path):
     export(tmp_path / "run", tmp_path / "exported", force=True)
     assert not (tmp_path / "exported" / "old").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"run", "tokenizers", "exported"}
+
+
+def test_a_killed_replacement_does_not_prevent_the_next(shared, tmp_path):
+    write_run(tmp_path, shared, {})
+    export(tmp_path / "run", tmp_path / "exported")
+    shutil.copytree(tmp_path / "exported", tmp_path / ".exported.old")
+    export(tmp_path / "run", tmp_path / "exported", force=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "tokenizers", "exported"}
+
+
+def test_norwegian_is_no_truth_value_in_the_model_card(shared, tmp_path):
+    write_run(tmp_path, shared, {}, languages={"source": "no", "target": "de"})
+    export(tmp_path / "run", tmp_path / "exported")
+    card = (tmp_path / "exported" / "README.md").read_text(encoding="utf-8")
+    assert yaml.safe_load(card.split("---")[1])["language"] == ["no", "de"]
 
 
 def test_an_export_has_a_model_card(shared, tmp_path):

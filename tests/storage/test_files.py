@@ -103,6 +103,13 @@ def test_partial_files_are_removed_at_every_depth(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["card.json", "tokenizer"]
 
 
+def test_partial_folders_are_removed(tmp_path):
+    (tmp_path / "export" / ".ctranslate2.1.ab.tmp" / "tokenizer").mkdir(parents=True)
+    (tmp_path / "export" / ".ctranslate2.1.ab.tmp" / "model.bin").touch()
+    remove_partials(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*")] == ["export"]
+
+
 def test_a_removed_folder_does_not_take_linked_files_with_it(tmp_path, outside):
     with contextlib.suppress(RuntimeError), atomic_folder(tmp_path / "new") as temporary:
         (temporary / "link").symlink_to(outside)

@@ -1,12 +1,13 @@
 """One process at a time holds the lease of a folder in a store."""
 
 import threading
+import time
 
 import pytest
 
 from dragoman.storage import lease
 from dragoman.storage.lease import LeaseHeldError, leased
-from dragoman.storage.remote import open_store, parse_url
+from dragoman.storage.remote import Store, open_store, parse_url
 
 
 @pytest.fixture
@@ -30,6 +31,23 @@ def test_a_released_lease_is_taken_at_once(url):
             assert not held.is_lost
     assert not waited
     assert len(open_store(url.bucket).list(f"{url.key}/lease")) == 2
+
+
+def test_a_renewal_that_is_still_written_does_not_undo_the_release(url, monkeypatch):
+    renewing, put = threading.Event(), Store.put
+
+    def slow_put(store, key, data):
+        if b'"is_released": false' in data:
+            renewing.set()
+            time.sleep(0.3)
+        put(store, key, data)
+
+    monkeypatch.setattr(Store, "put", slow_put)
+    waited: list[str] = []
+    with leased(url):
+        assert renewing.wait(5)
+    with leased(url, wait=waited.append):
+        assert not waited
 
 
 def test_a_lease_that_is_not_renewed_expires(url, monkeypatch):

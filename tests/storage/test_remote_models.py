@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from dragoman.errors import ArtifactError, DataError
 from dragoman.inference.translator import Translator
@@ -15,6 +17,7 @@ from dragoman.storage.mirror import local_path, path_text
 from dragoman.workflow import training, translation
 from dragoman.workflow.exporting import export
 from dragoman.workflow.preparation import prepare
+from support import digits
 from support.small_corpus import write_corpus
 from support.translator_models import lines, write_run
 
@@ -92,6 +95,23 @@ def test_an_export_in_a_store_is_complete_and_replaced_only_with_force(folder_ur
 def test_a_missing_model_is_named_by_its_url(folder_url):
     with pytest.raises(ArtifactError, match=rf"there is no folder '{folder_url}/none'"):
         Translator.load(f"{folder_url}/none")
+
+
+def test_messages_name_a_file_by_its_url(folder_url, tmp_path):
+    (tmp_path / "a.po").touch()
+    link_or_copy(tmp_path / "a.po", local_path(folder_url) / "a.po")
+    with pytest.raises(DataError, match=rf"'{folder_url}/a.po' is a document.*RUN {folder_url}"):
+        translation.check_source(local_path(folder_url) / "a.po")
+
+
+def test_training_starts_from_a_run_in_a_store(folder_url, tmp_path):
+    recipe = digits.write(tmp_path, training={"steps": 1})
+    run = training.train(recipe).folder
+    url = upload_folder(run, f"{folder_url}/run")
+    settings = [f"training.init_from={url}", "training.folder=again", "training.learning_rate=0"]
+    again = training.train(recipe, settings).folder
+    first, second = (load_file(folder / "model.safetensors") for folder in (run, again))
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 @pytest.mark.slow

@@ -219,6 +219,11 @@ def test_options_of_other_inputs_are_refused(tmp_path):
         assert part in str(done.exception)
 
 
+def test_only_what_is_missing_is_asked_for():
+    done = CliRunner().invoke(app, ["translate", "run", "-i", "a.txt", "-i", "b.txt"])
+    assert str(done.exception) == "give a folder for the translations: -o FOLDER"
+
+
 @pytest.mark.slow
 def test_the_command_translates_with_several_processes(model, tmp_path):
     write_texts(tmp_path / "in")

@@ -248,6 +248,11 @@ def test_encoding_half_a_character_is_refused(name):
         TRAINED[name].encode(["whole 😀", "half \ud83d"])
 
 
+def test_the_text_with_half_a_character_is_named():
+    with pytest.raises(DataError, match=r"text 1 contains half.* at position 11"):
+        TRAINED["sentencepiece"].encode(["a whole one 😀", "a good half\ud83d", "another"])
+
+
 @every
 def test_a_missing_file_is_named(name, tmp_path):
     with pytest.raises(DataError, match=EVERY[name].file_name):

@@ -156,3 +156,28 @@ def test_the_command_to_train_longer_works_with_a_linear_schedule(tmp_path, monk
     _, _, *arguments = shlex.split(line.partition(":")[2])
     train(recipe, arguments[1:])
     assert "training.steps=2 is reached" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("limits", "longer"),
+    [
+        ({"minutes": 1e-9}, "training.minutes=2e-09"),
+        ({"patience": 1, "validate_every": 1, "min_delta": 1000.0}, "training.patience=2"),
+    ],
+)
+def test_the_command_to_train_longer_raises_the_limit_that_was_reached(
+    tmp_path, monkeypatch, capsys, limits, longer
+):
+    from dragoman.cli.train import train
+    from dragoman.training import finish
+    from dragoman.workflow import training
+    from support import digits
+
+    monkeypatch.setattr(finish, "draw_curve", lambda *_: None)
+    monkeypatch.setattr(training, "export_to_ctranslate2", lambda _: "")
+    recipe = digits.write(tmp_path, training={"steps": 100, **limits})
+    train(recipe)
+    capsys.readouterr()
+    train(recipe)
+    (line,) = (text for text in capsys.readouterr().out.splitlines() if "train longer" in text)
+    assert line.endswith(f" {longer}")

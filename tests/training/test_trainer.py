@@ -623,6 +623,13 @@ def test_training_works_without_a_validation_set(tmp_path):
     assert last_step(train(recipe)) == 4
 
 
+def test_a_carriage_return_does_not_end_a_validation_sentence(tmp_path):
+    recipe = digits.write(tmp_path, training={"steps": 1})
+    path = tmp_path / "prepared" / "validation.source"
+    path.write_bytes(path.read_bytes().replace(b" ", b"\r", 1))
+    assert last_step(train(recipe)) == 1
+
+
 # What a run writes.
 
 

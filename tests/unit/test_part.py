@@ -84,6 +84,12 @@ def test_an_import_that_fails_inside_the_file_shows_its_own_traceback(write_part
         choose(name)
 
 
+def test_a_missing_package_whose_name_begins_like_the_part_is_not_mistaken_for_it(write_part):
+    name = write_part("import my_part\n")
+    with pytest.raises(ModuleNotFoundError, match="'my_part'"):
+        choose(name)
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_a_file_must_define_exactly_one_part(write_part, count):
     classes = "\n".join(f"class Mine{number}(Dot): ..." for number in range(count))

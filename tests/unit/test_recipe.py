@@ -7,7 +7,7 @@ from dragoman.errors import RecipeError
 from dragoman.interop.compatibility.ctranslate2 import obstacles
 from dragoman.recipe.files import load_recipe
 from dragoman.recipe.parts import Choice
-from dragoman.recipe.schema import ModelRecipe, Recipe
+from dragoman.recipe.schema import ModelRecipe, Recipe, Section
 
 
 def test_the_defaults_are_the_base_model():
@@ -45,7 +45,7 @@ def test_an_unknown_setting_is_refused_in_python_too():
 
 
 def test_every_setting_has_a_description():
-    for section in (Recipe(), *(value for _, value in Recipe() if isinstance(value, Recipe))):
+    for section in (Recipe(), *(value for _, value in Recipe() if isinstance(value, Section))):
         for name, setting in type(section).model_fields.items():
             is_section = isinstance(getattr(section, name), pydantic.BaseModel)
             assert setting.description or is_section, name

@@ -106,6 +106,11 @@ def test_a_byte_order_mark_and_windows_newlines_are_accepted(write):
     assert load_recipe(write("seed: 3\r\nmodel:\r\n  width: 64\r\n", "utf-8-sig")).seed == 3
 
 
+def test_a_setting_written_twice_on_the_command_line_has_no_line_number():
+    (mistake,) = mistakes_of("tiny", ["seed={a: 1, a: 2}"])[:1]
+    assert (mistake.path, mistake.where) == ("seed.a", "command line")
+
+
 def test_an_empty_file_gives_the_defaults(write):
     assert load_recipe(write("# nothing\n")) == Recipe()
 

@@ -25,7 +25,8 @@ def dashboard(
       dragoman dashboard first/run
       dragoman dashboard first/run second/run -o both.html
     """
+    from dragoman.storage.mirror import path_text
     from dragoman.workflow.dashboard import write_dashboard
 
     path = write_dashboard([run, second] if second else [run], output)
-    typer.echo(f"{path}: open it in a browser")
+    typer.echo(f"{path_text(path)}: open it in a browser")

@@ -63,7 +63,7 @@ def plan(
       dragoman plan base --pairs 4500000 --gpus 8xA100
       dragoman plan big --pairs 4500000 --gpus 8xA100 --machines 2 --budget 500
     """
-    with needs("planning", "train"), needs("planning", "prepare"):
+    with needs("planning", "prepare"):
         from dragoman.workflow import planning
     from dragoman.cli.display.plan import show_plan
     from dragoman.planning.figures import STAGES

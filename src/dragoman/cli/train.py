@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dragoman.cli.console import needs
+
+if TYPE_CHECKING:
+    from dragoman.training.card import Card
 
 
 def train(
@@ -58,12 +61,7 @@ def train(
     is_elsewhere = relative.startswith("..") or named != str(result.folder)
     run = shlex.quote(named if is_elsewhere else relative)
     if result.was_finished:
-        steps = 2 * max(result.card.updates, result.card.recipe.training.steps)
-        changed = {"training.steps": str(steps)}
-        training_settings = result.card.recipe.training
-        if training_settings.schedule == "linear":
-            # The learning rate depends on the last step, so a longer training is a new run.
-            changed["training.folder"] = f"{training_settings.folder}-longer"
+        changed = _longer(result.card)
         others = [text for text in settings or [] if text.partition("=")[0] not in changed]
         arguments = [*others, *(f"{name}={value}" for name, value in changed.items())]
         command = shlex.join(["dragoman", "train", str(recipe), *arguments])
@@ -71,3 +69,17 @@ def train(
     display.print(f"curves:        {run}/dashboard.html")
     display.print(f"evaluate:      dragoman evaluate {run}")
     display.print(f"translate:     dragoman translate {run}")
+
+
+def _longer(card: Card) -> dict[str, str]:
+    """Return the settings that let a finished training continue: its limit is doubled."""
+    settings = card.recipe.training
+    if card.ended_by == "minutes":
+        return {"training.minutes": f"{2 * settings.minutes:g}"}
+    if card.ended_by == "patience":
+        return {"training.patience": str(2 * settings.patience)}
+    changed = {"training.steps": str(2 * max(card.updates, settings.steps))}
+    if settings.schedule == "linear":
+        # The learning rate depends on the last step, so a longer training is a new run.
+        changed["training.folder"] = f"{settings.folder}-longer"
+    return changed

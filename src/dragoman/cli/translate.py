@@ -265,8 +265,9 @@ def _check_options(others: dict[str, object], inputs: list[str], target: Path | 
             f"{', '.join(used)} cannot be used with several input files, --workers or --cluster; "
             "each worker uses one thread of the CPU, and the whole of every file is translated"
         )
-    if not inputs or target is None:
+    if not inputs:
         mistakes.append("several processes translate files: give -i FILE or -i 'PATTERN'")
+    if target is None:
         mistakes.append("give a folder for the translations: -o FOLDER")
     if mistakes:
         raise DataError("\n".join(mistakes))

@@ -84,14 +84,24 @@ def _setting_mistakes(recipe: Recipe, base_folder: Path) -> Iterator[Mistake]:
         )
         yield Mistake("corpus.validation", what)
     for number, choice in enumerate(recipe.corpus.filters):
+        path = f"corpus.filters.{number}"
         try:
-            choose("corpus.filters", choice, f"corpus.filters.{number}", Filter)
+            chosen = choose("corpus.filters", choice, path, Filter)
         except RecipeError as error:
             yield from error.mistakes
+            continue
+        try:
+            # Options that do not fit together are refused only now.
+            chosen(recipe.languages.source, recipe.languages.target)
+        except RecipeError as error:
+            for mistake in error.mistakes:
+                yield Mistake(f"{path}.{mistake.path}", mistake.what)
 
 
 def _expand(entry: CorpusFiles, split: str, base_folder: Path) -> Iterator[Corpus]:
     """Yield one corpus for each file, or each pair of files, that the patterns match."""
+    if not entry.files:
+        raise DataError("empty; expected one file, or two files aligned line by line")
     columns = [_find(pattern, base_folder) for pattern in entry.files]
     format_ = entry.format if entry.format.name != "auto" else Choice(name=guess_format(columns))
     expected = choose("corpus.readers", format_, "format", CorpusReader).cls.file_count

@@ -34,7 +34,9 @@ BLOCK_BYTES = 256 * 1024
 """The number of bytes that are read at once."""
 MAX_LINE_BYTES = 1024 * 1024
 """A longer line is rejected."""
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+TOOLS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
+"""The command that reads each compression, for error messages."""
+COMPRESSIONS = tuple(TOOLS)
 """Extensions that name the compression of a file and not its format."""
 
 NOT_UTF8 = "not UTF-8"
@@ -44,7 +46,6 @@ TOO_LONG = "line too long"
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a character: Python and JSON can contain it, UTF-8 cannot."""
 
-_TOOLS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 # UTF-32 first: its little-endian mark begins with the mark of UTF-16.
 _BYTE_ORDER_MARKS = {
     b"\xff\xfe\x00\x00": "UTF-32",
@@ -172,7 +173,7 @@ def _decompress_zstandard(file: BinaryIO) -> BinaryIO:
 
 
 def _damage(path: Path, error: BaseException) -> str:
-    tool = _TOOLS.get(path.suffix.lower())
+    tool = TOOLS.get(path.suffix.lower())
     if tool is None or isinstance(error, PermissionError):
         return f"{path} cannot be read: {error}"
     return (
@@ -212,7 +213,7 @@ def _without_mark(path: Path) -> Iterator[bytes]:
     first = next(blocks, b"")
     for mark, encoding in _BYTE_ORDER_MARKS.items():
         if first.startswith(mark):
-            tool = _TOOLS.get(path.suffix.lower())
+            tool = TOOLS.get(path.suffix.lower())
             name = shlex.quote(str(path))
             convert = f"iconv -f {encoding} -t UTF-8"
             command = f"{tool} -dc {name} | {convert}" if tool else f"{convert} {name}"

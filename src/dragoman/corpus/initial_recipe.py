@@ -6,11 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
 from dragoman.corpus.discovery import guess_format
 from dragoman.corpus.preview import CorpusPreview
-from dragoman.recipe.files import load_recipe, preset_names, schema_line
+from dragoman.recipe.files import inline_yaml, load_recipe, preset_names, schema_line
 from dragoman.recipe.parts import Choice, names
 from dragoman.recipe.schema import Recipe
 from dragoman.tokenizer.advice import advise
@@ -46,7 +44,7 @@ def write_recipe(
         f"# Written by `dragoman init` for {count}. Edit it as you like;",
         "# `dragoman show recipe.yaml` prints every setting with its meaning.",
         f"preset: {chosen}  # {', '.join(preset_names())}; {reason}",
-        f"languages: {{source: {_scalar(source)}, target: {_scalar(target)}}}",
+        f"languages: {{source: {inline_yaml(source)}, target: {inline_yaml(target)}}}",
         "corpus:",
         "  train:",
         f"    - {_corpus_entry(preview.files, preview.format, folder)}",
@@ -83,7 +81,7 @@ def _format_of(files: Sequence[Path], preview: CorpusPreview) -> Choice:
 
 def _corpus_entry(files: Sequence[Path], format_: Choice, folder: Path) -> str:
     paths = ", ".join(_quoted(os.path.relpath(path, folder)) for path in files)
-    return f"{{files: [{paths}], format: {_scalar(format_.model_dump())}}}"
+    return f"{{files: [{paths}], format: {inline_yaml(format_.model_dump())}}}"
 
 
 def _held_out_lines(preview: CorpusPreview, given: set[str]) -> list[str]:
@@ -124,8 +122,3 @@ def _training_lines(recipe: Recipe, preview: CorpusPreview) -> list[str]:
 
 def _quoted(path: str) -> str:
     return "'" + path.replace("'", "''") + "'"
-
-
-def _scalar(value: object) -> str:
-    text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6)
-    return text.removesuffix("\n").removesuffix("\n...")

@@ -1,4 +1,4 @@
-"""Removes training pairs whose text is also in the validation or test set.
+"""Removes training pairs whose text is also in a validation or test set that the recipe names.
 
 Texts are compared without case, punctuation and white space. A pair leaks if its source or its
 target is in one of these sets. The sets are small, so every worker keeps all their hashes.

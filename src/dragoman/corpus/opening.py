@@ -114,7 +114,7 @@ def _columns(
         names,
     )
     for pair in candidates:
-        if not any(stated) and len(pair) == 2 and all(name in names for name in pair):
+        if not any(stated) and len(pair) == 2 and all(name and name in names for name in pair):
             return pair
     listed = ", ".join(names) or "no names"
     raise DataError(

@@ -45,7 +45,7 @@ class ReadResult:
         return tuple(origin for origin, corpus in enumerate(self.corpora) if is_chosen(corpus))
 
     def held_out_folders(self) -> list[Path]:
-        """Return the folders of the validation and test corpora."""
+        """Return the folders of all corpora that are not for training."""
         corpora = zip(self.corpora, self.folders, strict=True)
         return [folder for corpus, folder in corpora if corpus.split != "train"]
 
@@ -70,7 +70,9 @@ class CleanResult:
     def why_nothing_is_left(self, read: ReadResult) -> str:
         """Return the error message for a corpus of which every pair was dropped."""
         reasons: Counter[str] = Counter()
-        for folder in read.folders:
+        for corpus, folder in zip(read.corpora, read.folders, strict=True):
+            if corpus.split != "train":
+                continue
             read_counts = counts_of(folder)
             reasons.update(read_counts.rejects)
             reasons.update({name: rows.count for name, rows in read_counts.dropped.items()})

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.artifact import resolve_model, tokenizer_hashes
-from dragoman.corpus.files import COMPRESSIONS, read_lines
+from dragoman.corpus.files import COMPRESSIONS, TOOLS, read_lines
 from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.row import Reject
 from dragoman.errors import ArtifactError, DataError, Mistake, RecipeError
@@ -43,7 +43,6 @@ VERSION = 1
 """The version of the translations; raise it if the same model must translate again."""
 
 _SAMPLE_LINES = 100
-_UNPACK = {".gz": "gzip -dc", ".bz2": "bzip2 -dc", ".xz": "xz -dc", ".zst": "zstd -dc"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +229,8 @@ def check_text(path: Path) -> None:
     lines = (line for _, line in islice(read_lines(path), _SAMPLE_LINES))
     columns = {line.count("\t") + 1 for line in lines if not isinstance(line, Reject) and line}
     if len(columns) == 1 and (count := columns.pop()) > 1:
-        unpack = _UNPACK.get(path.suffix.lower())
-        command = f"{unpack} {name} | cut -f1" if unpack else f"cut -f1 {name}"
+        tool = TOOLS.get(path.suffix.lower())
+        command = f"{tool} -dc {name} | cut -f1" if tool else f"cut -f1 {name}"
         raise DataError(
             f"{path.name} has {count} columns, separated by tabs; {expected}. To keep the first "
             f"column, type: {command} > new-file"

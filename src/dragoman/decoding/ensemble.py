@@ -1,8 +1,9 @@
 """Translation with several models whose probabilities are averaged.
 
-    p(v | …) = 1/n · Σᵢ pᵢ(v | …)                    (P14)
+    p(v | …) = 1/n · Σᵢ pᵢ(v | …)
 
-The models must share their target vocabulary. Each model has its own memory and cache.
+The models must share their target vocabulary. Each model has its own memory and cache. [APPLY-DL]
+names ensembles without giving the equation.
 """
 
 from __future__ import annotations

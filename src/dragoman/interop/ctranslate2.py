@@ -32,7 +32,7 @@ from torch.nn import functional as F  # noqa: N812  (its usual name)
 
 from dragoman.artifact import Artifact, read_artifact
 from dragoman.errors import ArtifactError, DataError, RecipeError, suggest
-from dragoman.interop.compatibility.ctranslate2 import obstacles
+from dragoman.interop.compatibility.ctranslate2 import export_obstacles
 from dragoman.interop.folder import FOLDER, Quantization, is_export, new_export, read_export
 from dragoman.interop.model_card import model_card
 from dragoman.interop.quantization import quantize
@@ -98,16 +98,11 @@ def write_export(
     artifact: Artifact, destination: Path, quantization: Quantization = "float32"
 ) -> None:
     """Write the export of an open model folder; an older export is replaced."""
-    # The search is checked again whenever the model is used.
-    mistakes = [
-        mistake
-        for mistake in obstacles(artifact.recipe)
-        if not mistake.path.startswith("decoding.")
-    ]
+    mistakes = export_obstacles(artifact.recipe)
     if mistakes:
         raise RecipeError(mistakes)
     model = artifact.model()
-    assert isinstance(model, Transformer)  # `obstacles` refuses every other architecture.
+    assert isinstance(model, Transformer)  # `export_obstacles` refuses the others.
     max_positions = _max_positions(model, artifact.recipe)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     with new_export(
@@ -272,7 +267,7 @@ def _fill_attention(
     size = heads.head_size(width, count)
     similarity = attention.attention.similarity
     product = similarity.as_dot_product(*torch.ones(2, 1, 1, 1, size))
-    assert product is not None, "`obstacles` refuses every other similarity"
+    assert product is not None, "`export_obstacles` refuses every other similarity"
     query = _probe(lambda x: concatenate_heads(heads.queries(x)), width)
     key = _probe(lambda x: concatenate_heads(heads.keys_values(x)[0]), width)
     value = _probe(lambda x: concatenate_heads(heads.keys_values(x)[1]), width)

@@ -95,6 +95,7 @@ def export(
         table = Sinusoidal(recipe.model.width, layout="halves")(0, positions, torch.empty(0))
         weights |= {f"model.{stack}.embed_positions.weight": table.clone() for stack in _STACKS}
     old = destination.with_name(f".{destination.name}.old")
+    shutil.rmtree(old, ignore_errors=True)  # Left by an export that was killed.
     with atomic_folder(destination) as temporary:
         _write(temporary / "config.json", config)
         generation = _generation(recipe.decoding, min(limit, positions))

@@ -49,7 +49,9 @@ def model_card(
     """Write the model card of an export as Markdown with the metadata of Hugging Face."""
     languages = artifact.recipe.languages
     source, target = languages.source or "unknown", languages.target or "unknown"
-    listed = [code for code in (languages.source, languages.target) if code]
+    codes = [code for code in (languages.source, languages.target) if code]
+    # YAML 1.1 reads the code of Norwegian as False.
+    listed = [f'"{code}"' if code == "no" else code for code in codes]
     metadata = [
         "---",
         f"language: [{', '.join(listed)}]",

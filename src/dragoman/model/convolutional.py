@@ -1,13 +1,13 @@
 """The convolutional network: an architecture to compare the Transformer with.
 
     block(x) = √½ · (x + GLU(W ∗ x))              W covers `kernel_size` positions
-                                                  Gehring et al., 2017; [NLU], [APPLY-DL]
+                                                  Gehring et al., 2017; [APPLY-DL]
 
     x = (word + position) / 10                    as small as their initial embeddings
 
     encoder   keys z = blocks(x),  values √½ · (z + x) · √S
     decoder   in each layer, between the GLU and the residual sum:
-              q = √½ · (Wq h + g)                 g is the previous target word
+              q = √½ · (Wq h + g)                 g is x, of the previous target word
               h ← √½ · (h + Wc Attention(q, keys, values))
 
 Every decoder layer attends to the source. A mean over S values has a smaller variance than one

@@ -121,8 +121,9 @@ class EncoderDecoder(nn.Module, ABC):
     def layer_matrices(self) -> list[nn.Parameter]:
         """Return the weight matrices inside layers, which map features to features.
 
-        Biases, norms, embedding tables and single rows (a score vector) are not among them. An
-        optimizer for matrices, such as Muon, takes these; all other parameters need another one.
+        Biases, norms, embedding tables, single rows (a score vector) and tensors with three axes
+        (narrow heads, convolutions) are not among them. An optimizer for matrices, such as Muon,
+        takes these; all other parameters need another one.
         """
         return [
             parameter

@@ -1,10 +1,11 @@
 """The feed-forward network of a layer.
 
     FFN(x) = W₂ σ(W₁ x + b₁) + b₂              [NLU], [CS224N], [APPLY-DL], [CS182]
-    SwiGLU(x) = W₂ (swish(W₁ x) ⊙ W₃ x)        Shazeer, 2020; not in the lectures
+    SwiGLU(x) = W₂ (swish(W₁ x + b₁) ⊙ (W₃ x + b₃)) + b₂
+                                               Shazeer, 2020, who has no biases; not in the lectures
 
 The same network is applied at every position: it is a 1 × 1 convolution (claim C13). Besides the
-softmax it is the only nonlinearity of a layer (claim C7).
+softmax and the layer norm it is the only nonlinearity of a layer (claim C7).
 """
 
 from __future__ import annotations

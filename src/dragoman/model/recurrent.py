@@ -5,7 +5,7 @@
     without attention:  the decoder starts from the encoder's last states,
                         and knows nothing else     Sutskever et al., 2014; [NLU]
     with attention:     c = Attention(h⁰, memory, memory)
-                                                   Bahdanau et al., 2015; [NLU], [APPLY-DL]
+                                                   Bahdanau et al., 2015; [APPLY-DL], [CS182]
                         hˡ = hˡ⁻¹ + cell([hˡ⁻¹; c])    for the layers above the bottom
                         h = tanh(W [hᴸ; c])        Luong et al., 2015
 

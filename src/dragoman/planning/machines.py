@@ -146,7 +146,7 @@ def choose_machines(prices: Prices, gpus: str, machines: int, cores: int) -> Mac
 
 
 def _find(kind: str, prices: Prices) -> str:
-    """Find a device by its name, or by a part that only one name begins with, in any case."""
+    """Find a device by its name, or by the beginning of its name, in any case."""
     names = [name for name in prices.devices if name != CORE]
     exact = [name for name in names if name.lower() == kind.lower()]
     fitting = exact or [name for name in names if name.lower().startswith(kind.lower())]

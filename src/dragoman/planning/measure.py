@@ -258,8 +258,9 @@ def _sample(trial: Trial, count: int) -> Iterator[tuple[str, str]]:
         if corpus.split == "train" and not corpus.synthetic
     ]
     sizes = [sum(map(mirror.size, corpus.files)) for corpus in corpora]
+    total = max(1, sum(sizes))  # All files may be empty.
     for corpus, size in zip(corpora, sizes, strict=True):
-        share = math.ceil(count * size / sum(sizes))
+        share = math.ceil(count * size / total)
         yield from itertools.islice(_pairs(corpus, recipe), share)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dragoman.interop.compatibility.ctranslate2 import obstacles
+from dragoman.interop.compatibility.ctranslate2 import export_obstacles, obstacles
 from dragoman.planning.figures import Basis, Usage
 from dragoman.planning.machines import Machines
 from dragoman.planning.memory import PROCESS_BYTES
@@ -175,12 +175,12 @@ def estimate_translation(model: ModelSize, machines: Machines) -> ItemRates:
 
 def is_exported(recipe: Recipe) -> bool:
     """Whether CTranslate2 translates: it has every part of the model, and the search."""
-    return not list(obstacles(recipe))
+    return not obstacles(recipe)
 
 
 def has_export(recipe: Recipe) -> bool:
     """Whether a finished run gets a CTranslate2 export, as `training/finish.py` decides."""
-    return all(mistake.path.startswith("decoding.") for mistake in obstacles(recipe))
+    return not export_obstacles(recipe)
 
 
 def model_bytes(model: ModelSize, exported: bool) -> float:

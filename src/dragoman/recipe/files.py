@@ -202,9 +202,7 @@ class _YamlReader:
     visited: set[int] = field(default_factory=set)
 
     def read(self, node: yaml.Node, path: str) -> Any:
-        has_line = self.is_line_known and node.start_mark is not None
-        location = f"{self.name}, line {node.start_mark.line + 1}" if has_line else self.name
-        self.parsed.locations[path] = location
+        self.parsed.locations[path] = self._location(node)
         if id(node) in self.visited:
             # An alias repeats a node. A small file with nested aliases can use all memory.
             self._report(path, "YAML aliases (`*name`) are not supported; repeat the value")
@@ -225,11 +223,15 @@ class _YamlReader:
             key = str(key_node.value)
             below = f"{path}.{key}" if path else key
             if key in keys:
-                self.parsed.locations[below] = f"{self.name}, line {key_node.start_mark.line + 1}"
+                self.parsed.locations[below] = self._location(key_node)
                 self._report(below, "written twice; keep one of them")
                 continue
             keys.add(key)
             yield key, self.read(value_node, below)
+
+    def _location(self, node: yaml.Node) -> str:
+        has_line = self.is_line_known and node.start_mark is not None
+        return f"{self.name}, line {node.start_mark.line + 1}" if has_line else self.name
 
     def _report(self, path: str, what: str) -> None:
         location = self.parsed.locations.get(path, self.name)
@@ -256,9 +258,9 @@ def _lines(section: BaseModel, values: dict[str, Any], indent: str) -> Iterator[
             yield from _lines(value, values[name], indent + "  ")
         elif isinstance(value, tuple) and value:
             yield from _commented(f"{indent}{name}:", comment)
-            yield from (f"{indent}  - {_scalar(item)}" for item in values[name])
+            yield from (f"{indent}  - {inline_yaml(item)}" for item in values[name])
         else:
-            yield from _commented(f"{indent}{name}: {_scalar(values[name])}", comment)
+            yield from _commented(f"{indent}{name}: {inline_yaml(values[name])}", comment)
 
 
 def describe_setting(setting: FieldInfo) -> str:
@@ -295,6 +297,7 @@ def _commented(line: str, comment: str) -> Iterator[str]:
     yield from (f"{'':<{start}}# {other}" for other in others)
 
 
-def _scalar(value: Any) -> str:
+def inline_yaml(value: Any) -> str:
+    """Return a value as YAML on one line."""
     text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6)
     return text.removesuffix("\n").removesuffix("\n...")

@@ -206,9 +206,14 @@ def _is_found(dotted: str) -> bool:
     try:
         return importlib.util.find_spec(dotted) is not None
     except ModuleNotFoundError as error:
-        if error.name is None or not dotted.startswith(error.name):
+        if not _is_itself_missing(dotted, error):
             raise
         return False
+
+
+def _is_itself_missing(dotted: str, error: ModuleNotFoundError) -> bool:
+    """Whether the module or a parent package is missing, and not a module that it imports."""
+    return error.name is not None and f"{dotted}.".startswith(f"{error.name}.")
 
 
 def _not_found(dotted: str, path: str) -> Mistake:
@@ -224,7 +229,7 @@ def _import(kind: str, choice: Choice, path: str, interface: type[Interface]) ->
     try:
         module = importlib.import_module(dotted)
     except ModuleNotFoundError as error:
-        if error.name is None or not dotted.startswith(error.name):
+        if not _is_itself_missing(dotted, error):
             raise  # The file exists, but a module that it imports does not: show that traceback.
         raise RecipeError([_not_found(dotted, path)]) from None
     classes = [

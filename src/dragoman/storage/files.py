@@ -157,12 +157,14 @@ def remove(path: Path) -> None:
 
 
 def remove_partials(folder: Path) -> None:
-    """Remove the temporary files that a crash has left. No other process may write there now."""
+    """Remove temporary files and folders that a crash has left. No process may write there now."""
     refuse_outside_links(folder)
-    for parent, _, names in os.walk(folder, followlinks=False):
-        for name in names:
-            if name.startswith(".") and name.endswith(".tmp"):
-                Path(parent, name).unlink(missing_ok=True)
+    for parent, folders, files in os.walk(folder, followlinks=False):
+        for name in filter(_is_temporary, files):
+            Path(parent, name).unlink(missing_ok=True)
+        for name in list(filter(_is_temporary, folders)):
+            shutil.rmtree(Path(parent, name), ignore_errors=True)
+            folders.remove(name)  # It is not walked through.
 
 
 def refuse_outside_links(folder: Path) -> None:
@@ -241,6 +243,10 @@ def _files(folder: Path) -> Iterator[Path]:
 def _temporary(path: Path) -> Path:
     # Process id and a random part: a process on another machine may write the same file.
     return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".tmp")
 
 
 def _link(source: Path, path: Path) -> bool:

@@ -65,7 +65,7 @@ class Lease:
         return _newest(self._store, self._folder) > self._number
 
     def renew_until_ended(self) -> None:
-        """Renew the lease again and again, until `release` is called."""
+        """Renew the lease again and again, until `end` is called."""
         while not self._ended.wait(RENEW_SECONDS):
             # The store may come back. Until then nothing can be published, by nobody.
             with contextlib.suppress(StorageError):
@@ -73,9 +73,12 @@ class Lease:
                     return
                 self._write(renewals=self._entry.renewals + 1)
 
-    def release(self) -> None:
-        """Let another process take the lease at once."""
+    def end(self) -> None:
+        """Stop the renewals."""
         self._ended.set()
+
+    def release(self) -> None:
+        """Let another process take the lease at once; the renewals must have ended."""
         with contextlib.suppress(StorageError):
             if not self.is_lost:
                 self._write(is_released=True)
@@ -101,8 +104,9 @@ def leased(url: RemoteURL, job: str = "", wait: Callable[[str], object] = str) -
     try:
         yield lease
     finally:
+        lease.end()
+        renewer.join()  # A renewal that is still being written would undo the release.
         lease.release()
-        renewer.join()
 
 
 def _take(store: Store, folder: str, entry: LeaseEntry, wait: Callable[[str], object]) -> Lease:

@@ -117,7 +117,11 @@ class SentencePiece(Tokenizer):
         uncached = [row for row, text in enumerate(texts) if not _is_cacheable(text, words[row])]
         for row in uncached:
             words[row] = []
-        cache = self._cache_words(words)
+        try:
+            cache = self._cache_words(words)
+        except DataError:
+            _refuse_half_characters(texts)  # It names the text, and not one of its words.
+            raise
         rows = [[token for word in text_words for token in cache[word]] for text_words in words]
         if uncached:
             encoded = self.encode_with_library([texts[row] for row in uncached])

@@ -10,6 +10,7 @@ from dragoman.errors import ArtifactError, Mistake, RecipeError
 from dragoman.model.build import build_model
 from dragoman.model.encoder_decoder import EncoderDecoder
 from dragoman.model.initialization import initialize
+from dragoman.storage.mirror import local_path
 from dragoman.tokenizer.bpe_dropout import BpeDropout
 from dragoman.training.adapters import add_adapters
 from dragoman.training.checkpoint import Checkpoints
@@ -123,7 +124,8 @@ def _too_small(run: Run, budget: int, micro_batches: int) -> Mistake:
 
 def _load_initial_weights(run: Run, model: EncoderDecoder) -> None:
     # No part of its recipe is imported: this run's own recipe must name the same parts.
-    artifact = read_artifact(run.base_folder / run.settings.init_from, trust_parts=True)
+    folder = local_path(run.settings.init_from, run.base_folder)
+    artifact = read_artifact(folder, trust_parts=True)
     _check_same_model(run, artifact)
     checkpoints = Checkpoints(artifact.folder, run.world)
     checkpoints.load(artifact.folder, dict(model.named_parameters()))

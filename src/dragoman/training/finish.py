@@ -10,7 +10,7 @@ from torch.distributed.tensor import DTensor
 
 from dragoman.artifact import finish_artifact
 from dragoman.errors import DragomanError
-from dragoman.interop.compatibility.ctranslate2 import obstacles
+from dragoman.interop.compatibility.ctranslate2 import export_obstacles
 from dragoman.interop.folder import FOLDER
 from dragoman.model.cost import measure
 from dragoman.shapes import Tensor
@@ -122,12 +122,9 @@ def export_to_ctranslate2(run: Run) -> str:
 
     Return an empty text, or the reason why there is no export. The model is complete without it.
     """
-    # The search is checked again when the model is used.
-    blocked = [
-        mistake for mistake in obstacles(run.recipe) if not mistake.path.startswith("decoding.")
-    ]
-    if blocked:
-        reasons = "; ".join(f"{mistake.path}: {mistake.what}" for mistake in blocked)
+    mistakes = export_obstacles(run.recipe)
+    if mistakes:
+        reasons = "; ".join(f"{mistake.path}: {mistake.what}" for mistake in mistakes)
         return f"no CTranslate2 export, the model runs with PyTorch only ({reasons})"
     if importlib.util.find_spec("ctranslate2") is None:
         return "no CTranslate2 export, because the package ctranslate2 is not installed"

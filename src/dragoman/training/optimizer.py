@@ -1,7 +1,7 @@
 """Learning rate schedules, the optimizers, and gradient clipping.
 
-    lr(t) = peak · min(t / warmup, √(warmup / t))               `schedule: inverse_sqrt`
-    lr(t) = peak · min(t / warmup, (T − t) / (T − warmup))      `schedule: linear`, T = steps
+    lr(t) = peak · min(t / warmup, √(warmup / t))                     `schedule: inverse_sqrt`
+    lr(t) = peak · min(t / warmup, (T + 1 − t) / (T + 1 − warmup))    `schedule: linear`, T = steps
 
 The first schedule is that of Vaswani et al. (2017), with the peak as a setting. The optimizer is
 AdamW (Loshchilov and Hutter, 2019) with the betas of Vaswani et al.; weight decay applies to

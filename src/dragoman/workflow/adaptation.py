@@ -375,7 +375,7 @@ class _Adaptation:
             for system, folder in (("parent", self.parent), ("candidate", candidate)):
                 target = self.work / "outputs" / f"{name}.{system}"
                 self._translate(folder, source, target, search)
-                texts.append(target.read_text(encoding="utf-8").split("\n")[:-1])
+                texts.append(target.read_bytes().decode().split("\n")[:-1])
             outputs[name] = TestOutputs(*self.tests.read(name), *texts)
         return outputs
 

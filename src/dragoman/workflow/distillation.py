@@ -364,7 +364,7 @@ class _Distillation:
         return DistillationReport(
             request=key,
             languages=self.languages,
-            teachers=tuple(TeacherModel(name=name, model_sha256=it) for name, it in teachers),
+            teachers=tuple(TeacherModel(name=name, model_sha256=sha) for name, sha in teachers),
             student_sha256=read_artifact(run).model_hash,
             preset=self.preset,
             data=tuple(path.name for path in self.data),

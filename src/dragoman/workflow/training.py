@@ -24,7 +24,7 @@ from dragoman.evaluation.validation import ValidationSet
 from dragoman.interop.compatibility.table import summary
 from dragoman.recipe.schema import Recipe
 from dragoman.recipe.weaknesses import known_weaknesses
-from dragoman.storage.mirror import local_path
+from dragoman.storage.mirror import local_path, read_text
 from dragoman.training.averaging import ExponentialMovingAverage
 from dragoman.training.builders import (
     build_feed,
@@ -190,7 +190,8 @@ def _has_general(run: Run) -> bool:
 def _validation_set(run: Run, name: str, max_positions: int | None) -> ValidationSet:
     sides = []
     for side in ("source", "target"):
-        text = (run.prepared.folder / f"{name}.{side}").read_text(encoding="utf-8")
+        # Not `Path.read_text`: a carriage return inside a sentence would end a line.
+        text = read_text(run.prepared.folder / f"{name}.{side}")
         sides.append(text.split("\n")[:-1][: run.settings.validation_pairs])
     return ValidationSet(
         sources=sides[0],

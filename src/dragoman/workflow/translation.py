@@ -149,11 +149,11 @@ def check_source(path: Path, *, plain: bool = False) -> None:
     if is_supported:
         name = _unpacked_name(path)
         unpack = "unpack it and " if name != path else ""
-        command = f"dragoman translate RUN {shlex.quote(str(name))} -o FOLDER"
+        command = f"dragoman translate RUN {shlex.quote(path_text(name))} -o FOLDER"
         advice = f"To translate it in its own format, {unpack}type: {command}"
     raise DataError(
-        f"{str(path)!r} is a document ({extension}); translating it line by line would damage it. "
-        f"{advice}\nTo translate every line anyway, add --plain"
+        f"{path_text(path)!r} is a document ({extension}); translating it line by line would "
+        f"damage it. {advice}\nTo translate every line anyway, add --plain"
     )
 
 
@@ -214,12 +214,12 @@ class _Job:
     def _check_paths(self) -> None:
         if self.output.resolve() == self.source.resolve():
             raise DataError(
-                f"{str(self.output)!r} is the source file itself; choose another output"
+                f"{path_text(self.output)!r} is the source file itself; choose another output"
             )
         if locate(self.output) is None and self.output.exists() and not self.output.is_file():
             raise DataError(f"{str(self.output)!r} exists and is not a file; choose another output")
         if self.target.suffix.lower() in COMPRESSIONS:
-            name = shlex.quote(str(self.target.with_suffix("")))
+            name = shlex.quote(path_text(self.target.with_suffix("")))
             raise DataError(
                 f"the output is not compressed, but its name ends in {self.target.suffix}; "
                 f"use: -o {name}"
@@ -294,7 +294,8 @@ class _Job:
             block = file.read(min(remaining, PART_BYTES))
             if not block:
                 raise DataError(
-                    f"{str(self.source)!r} became shorter while it was read; run the command again"
+                    f"{path_text(self.source)!r} became shorter while it was read; run the command "
+                    "again"
                 )
             digest.update(block)
             remaining -= len(block)

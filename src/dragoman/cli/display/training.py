@@ -55,7 +55,7 @@ class TrainingDisplay:
             self._bar.stop()
 
     def print(self, text: str) -> None:
-        """Print a line that stays, below the bar's width if it is long."""
+        """Print a line that stays above the bar; only the terminal breaks a long one."""
         if not self.is_silent:
             self.console.print(text, markup=False, soft_wrap=True)
 

@@ -89,11 +89,13 @@ def _remove_published(folder: Path) -> None:
     if not mirror.exists(path):
         return
     try:
-        shards = [shard.file for shard in read_manifest(folder).train]
+        manifest = read_manifest(folder)
+        texts = [name for name in manifest.files if "/" not in name]
+        names = [*(shard.file for shard in manifest.train), *texts]
     except DataError:  # Damaged, or of another version.
-        shards = []
+        names = []
     remove(path)
-    for name in shards:
+    for name in names:
         remove(folder / Path(name).name)
     remove(folder / "tokenizer")
 

@@ -68,6 +68,11 @@ def obstacles(recipe: Recipe) -> list[Mistake]:
     return mistakes + _combinations(recipe.model)
 
 
+def export_obstacles(recipe: Recipe) -> list[Mistake]:
+    """List what prevents an export; the search is checked again whenever the model is used."""
+    return [mistake for mistake in obstacles(recipe) if not mistake.path.startswith("decoding.")]
+
+
 def _combinations(model: ModelRecipe) -> list[Mistake]:
     """List values that are supported alone, but not together."""
     mistakes = []

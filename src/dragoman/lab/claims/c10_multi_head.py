@@ -1,6 +1,6 @@
 """C10: one head cannot attend to two things at once; several heads can.
 
-"q · k cannot focus two things, e.g. get verb and noun in one time"             [NLU] [CS182]
+A query has one focus per head; a verb and a noun need two                              [CS182]
 
 One softmax can divide its weight between two keys, but its output is then the mean of two values.
 So the question is whether that mean still separates the two.

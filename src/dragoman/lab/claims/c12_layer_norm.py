@@ -32,9 +32,9 @@ _DEPTH = 12
 _SYMBOLS, _LENGTH, _OFFSETS = 6, 10, (-2, 0)
 _MODEL = {"width": 32, "heads": 2, "encoder_layers": _DEPTH, "feed_forward_width": 64}
 _LEARNING_RATES = (5e-4, 2e-3, 8e-3)
+"""Each model is trained at the one of them that is best for a seed that is not judged."""
 _MAX_DRAWN = 3.5
 """The largest loss in the figure; without norms, losses may be far above."""
-"""Each model is trained at the one of them that is best for a seed that is not judged."""
 _DIVERGED = 1e9
 """Stands for a loss that is not finite."""
 _MODELS = {

@@ -1,6 +1,6 @@
 """C15: Transformers can be made deeper than recurrent networks.
 
-"can make it deep (more layers) than RNNs"                                      [CS182]
+A Transformer can have six layers where a recurrent network has three           [CS182]
 
 Two recurrent stacks are compared: plain layers, as in early models; and layers with residual
 connections, which GNMT needed for its depth (Wu et al., 2016; [APPLY-DL]).

@@ -1,7 +1,6 @@
 """C20: adding positions at every layer does not hurt, and sometimes helps.
 
-"You can actually do it everywhere … it doesn't hurt, because you need to know where you are; and
-there are models that benefit"                                                  [APPLY-DL]
+Positions at every layer do no harm, because each layer needs them; some models gain  [APPLY-DL]
 """
 
 from __future__ import annotations

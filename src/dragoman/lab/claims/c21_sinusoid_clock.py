@@ -190,8 +190,8 @@ def _blocks(block: int) -> Float[Tensor, " T"]:
 def _split(truth: Float[Tensor, " T"], generator: torch.Generator) -> Bool[Tensor, " T"]:
     """Choose the positions to fit.
 
-    As many even as odd positions are held out; otherwise the more frequent answer would bias the
-    fit against the held-out positions.
+    As many positions of even blocks as of odd ones are held out; otherwise the more frequent answer
+    would bias the fit against the held-out positions.
     """
     is_fitted = torch.ones(_COUNT, dtype=torch.bool)
     for sign in (1, -1):

@@ -1,7 +1,7 @@
 """Narrow heads: each head projects its own chunk of the input  ([NLU]).
 
     qʰ = Wqʰ xʰ,  kʰ = Wkʰ xʰ,  vʰ = Wvʰ xʰ,   W of size M/H × M/H
-    y  = Wo [y¹; …; yʰ]
+    y  = Wo [y¹; …; yᴴ]
 
 These are the matrices of the standard heads without the blocks off the diagonal.
 """
@@ -36,7 +36,7 @@ class BlockLinear(nn.Module):
 
 
 class Narrow(Heads):
-    """Heads with separate inputs: their matrices have 1/h of the standard parameters."""
+    """Heads with separate inputs: their matrices have 1/H of the standard parameters."""
 
     def __init__(self, width: int, count: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Standard heads: each head projects the whole input to its share of the width.
 
     qʰ = Wqʰ x,  kʰ = Wkʰ x,  vʰ = Wvʰ x,   W of size M/H × M
-    y  = Wo [y¹; …; yʰ]                     Vaswani et al., 2017; [NLP10], [APPLY-DL], [CS182]
+    y  = Wo [y¹; …; yᴴ]                     Vaswani et al., 2017; [NLP10], [APPLY-DL], [CS182]
 
 The matrices of all heads are stacked into one matrix.
 """

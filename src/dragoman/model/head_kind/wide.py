@@ -1,7 +1,7 @@
 """Wide heads: each head projects the whole input to the whole width  ([NLU]).
 
     qʰ = Wqʰ x,  kʰ = Wkʰ x,  vʰ = Wvʰ x,   W of size M × M
-    y  = Wo [y¹; …; yʰ],                    Wo of size M × HM
+    y  = Wo [y¹; …; yᴴ],                    Wo of size M × HM
 
 The matrices of all heads are stacked into one matrix.
 """
@@ -15,7 +15,7 @@ from dragoman.shapes import Float, Tensor
 
 
 class Wide(Heads):
-    """Heads as wide as the model: their matrices have h times the standard parameters."""
+    """Heads as wide as the model: their matrices have H times the standard parameters."""
 
     def __init__(self, width: int, count: int) -> None:
         super().__init__()

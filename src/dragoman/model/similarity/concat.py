@@ -3,7 +3,8 @@
     s(q, k) = vᵀ tanh(W [q; k])
 
 W [q; k] is computed as the left half of W times q plus the right half times k, so no pair is
-concatenated. It is the additive similarity, written with one matrix.
+concatenated. It is the additive similarity, written with one matrix. [NLP10] names the
+concatenation without giving the equation.
 """
 
 from __future__ import annotations
