@@ -170,7 +170,7 @@ def test_a_file_that_names_another_target_language_is_refused(tmp_path, name):
 def test_a_file_that_names_another_source_language_is_refused(tmp_path, name):
     path = tmp_path / name
     path.write_text(NAMED[name].format(source="ja", target="de"), encoding="utf-8")
-    with pytest.raises(DataError, match="names Japanese .* as its source language.*If the file"):
+    with pytest.raises(DataError, match=r"names Japanese .* as its source language.*If the file"):
         open_document(path, "en", "de")
 
 
