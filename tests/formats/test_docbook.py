@@ -72,9 +72,25 @@ def test_blocks_split_text_and_listings_are_left_alone():
 
 def test_an_inline_element_around_a_block_is_a_block():
     data = b"<book><para>a <link>b<para>c</para>d</link> e</para><para>f</para></book>"
-    assert [text for _, text in texts(data)] == ["a ", "c", "d", " e", "f"]
-    output = b"".join(Docbook(data, "x").write([Target((str(n),)) for n in range(5)]))
-    assert output == b"<book><para>0<link>b<para>1</para>2</link>3</para><para>4</para></book>"
+    assert [text for _, text in texts(data)] == ["a ", "b", "c", "d", " e", "f"]
+    output = b"".join(Docbook(data, "x").write([Target((str(n),)) for n in range(6)]))
+    assert output == b"<book><para>0<link>1<para>2</para>3</link>4</para><para>5</para></book>"
+
+
+def test_text_of_nested_inline_elements_before_a_footnote_is_translated():
+    data = (
+        b"<book><para>a <emphasis>b <link>c <quote>d</quote>"
+        b"<footnote><para>e</para></footnote> f</link> g</emphasis> h</para></book>"
+    )
+    assert texts(data) == [
+        ("para#1", "a "),
+        ("emphasis#2", "b "),
+        ("link#3", "c d"),
+        ("para#4", "e"),
+        ("link#5", " f"),
+        ("emphasis#6", " g"),
+        ("para#7", " h"),
+    ]
 
 
 def test_other_files_are_refused_with_the_line():

@@ -550,3 +550,23 @@ def test_an_overloaded_server_says_so_at_once_and_charges_nothing(guarded):
             assert http.get("/v2/usage").json()["character_count"] == 0
     finally:
         model.queue.speed = speed
+
+
+def test_each_language_waits_for_its_own_texts_only(tmp_path):
+    """Two queues work at the same time: half of the texts in each is in time."""
+    runs = [
+        write_stub(tmp_path / source, source=source, target="fr", function="upper")
+        for source in ("en", "de")
+    ]
+    english, german = "This is a sentence in English.", "Das ist ein Satz auf Deutsch."
+    body = {"text": [english, german] * 10, "target_lang": "FR"}
+    with live_server(tmp_path, *runs) as live, httpx.Client(base_url=live.url) as http:
+        headers = {"Authorization": "DeepL-Auth-Key k"}
+        for version in live.models.versions.values():
+            version.queue.speed = 16.0  # Tokens per second.
+        response = http.post("/v2/translate", json=body, headers=headers)
+        assert response.status_code == 200, response.text
+        body["text"] *= 2
+        for version in live.models.versions.values():
+            version.queue.speed = 16.0
+        assert message(http.post("/v2/translate", json=body, headers=headers), 529)

@@ -280,3 +280,11 @@ def test_adapt_says_how_many_suggestions_wait(folder):
     assert "3 wait for a decision" in shown.stderr
     assert "dragoman suggestions review --state state" in shown.stderr
     assert not (folder / "new").exists()
+
+
+def test_an_import_creates_the_state(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = PO + f'msgid "{SOURCES[0]}"\nmsgstr "{GOOD[0]}"\n'
+    (tmp_path / "fixed.po").write_text(text, encoding="utf-8")
+    assert "Added 1 suggestion" in run("import", "fixed.po", "--languages", "en-de")
+    assert GOOD[0][:20] in run("list")

@@ -159,7 +159,7 @@ def import_file(
 ) -> None:
     """Take the entries of a corrected file as new suggestions.
 
-    Without --machine, every translated entry is taken.
+    Without --machine, every translated entry is taken. A state that does not exist is created.
 
     Examples:
       dragoman suggestions import fixed.po --machine out/app.po --state state
@@ -168,7 +168,7 @@ def import_file(
     with needs("reading the file", "prepare"):
         from dragoman.serving.suggestion_import import import_suggestions
 
-        with _opened(state) as opened:
+        with _opened(state, must_exist=False) as opened:
             result = import_suggestions(
                 opened, file, machine=machine, languages=languages, model=model
             )
@@ -285,10 +285,10 @@ def _ask() -> Status | Literal["skip", "quit"]:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[State]:
+def _opened(folder: Path, *, must_exist: bool = True) -> Iterator[State]:
     from dragoman.serving.state import State
 
-    state = State(folder, must_exist=True)
+    state = State(folder, must_exist=must_exist)
     try:
         yield state
     finally:

@@ -37,8 +37,10 @@ class Item:
 Guarded = tuple[str | Item, ...]
 """Free text and the items between it."""
 
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
-"""Control characters, line separators, half characters."""
+_BREAKS = re.compile("[\t-\r\x85\u2028\u2029]+")
+"""Tabs, and all characters that end a line."""
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Control characters, half characters."""
 
 MARK = "\ufffc"
 """Stands for an item (object replacement character)."""
@@ -141,12 +143,12 @@ def has_message(guarded: Guarded) -> bool:
 
 
 def clean_text(text: str) -> str:
-    """Remove characters that a model may write and a format may forbid."""
-    return text if text.isprintable() else _FORBIDDEN.sub("", text)
+    """Replace or remove characters that a model may write and a format may forbid."""
+    return text if text.isprintable() else _FORBIDDEN.sub("", _BREAKS.sub(" ", text))
 
 
 def cleaned(guarded: Guarded) -> Guarded:
-    """Remove the same characters from the free text."""
+    """Replace or remove the same characters in the free text."""
     return tuple(clean_text(part) if isinstance(part, str) else part for part in guarded)
 
 

@@ -114,8 +114,12 @@ class _RunReader:
                 self._add(event)
             else:
                 # An inline element around a block is itself a block.
-                yield self._run[: self._inlines[0]] if self._inlines else self._run
-                self._blocks += [self._run[index].local_name for index in self._inlines]
+                begin = 0
+                for index in self._inlines:
+                    yield self._run[begin:index]
+                    self._blocks.append(self._run[index].local_name)
+                    begin = index + 1
+                yield self._run[begin:]
                 self._run, self._inlines = [], []
                 self._enter(event)
 

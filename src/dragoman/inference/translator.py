@@ -78,8 +78,10 @@ class _Block:
 class Translator:
     """A loaded model with its tokenizers and decoding settings; safe to use from several threads.
 
-    with Translator.load("run") as translator:
-        print(translator.translate("Hello world.").text)
+    It is closed at the end of a `with` block:
+
+        with Translator.load("run") as translator:
+            print(translator.translate("Hello world.").text)
     """
 
     def __init__(self, model: LoadedModel) -> None:

@@ -244,7 +244,9 @@ class AdaptationRecipe(Section):
         0.5, description="Share of general text among the training pairs (`dragoman adapt`)"
     )
     max_general_loss: Amount = Field(
-        1.0, description="Maximum loss of BLEU on general text, for checkpoints and for the gate"
+        1.0,
+        description="Maximum loss of BLEU on general text in the gate; a checkpoint may lose twice "
+        "as much",
     )
     p_value: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.05, description="Significance level of the gate"

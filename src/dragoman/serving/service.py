@@ -154,7 +154,8 @@ class Service:
             by_source.setdefault(detected.language, []).append(row)
         pairs = {source: self.resolve(source, request.target) for source in by_source}
         turn = self._turn(request, caller)
-        self._admit(request.texts, list(pairs.values()), turn, caller)
+        for source, rows in by_source.items():
+            self._admit([request.texts[row] for row in rows], pairs[source], turn, caller)
         self.active += 1
         try:
             groups = await asyncio.gather(
@@ -210,18 +211,15 @@ class Service:
             in_thread=size > _THREAD_CHARACTERS,
         )
 
-    def _admit(
-        self, texts: Sequence[str], pairs: Sequence[Pair], turn: Turn, caller: Caller
-    ) -> None:
+    def _admit(self, texts: Sequence[str], pair: Pair, turn: Turn, caller: Caller) -> None:
         """Refuse at once what cannot be finished before the deadline."""
         tokens = sum(map(estimate_tokens, texts))
-        for pair in pairs:
-            seconds = sum(
-                version.queue.estimate(tokens, is_bulk=turn.is_bulk)
-                for version in self._models.route(pair)
-            )
-            if seconds > caller.deadline - _ANSWER_SECONDS:
-                raise ServiceError("overloaded", BUSY)
+        seconds = sum(
+            version.queue.estimate(tokens, is_bulk=turn.is_bulk)
+            for version in self._models.route(pair)
+        )
+        if seconds > caller.deadline - _ANSWER_SECONDS:
+            raise ServiceError("overloaded", BUSY)
 
     async def _translate_group(
         self, texts: list[str], pair: Pair, request: TextRequest, turn: Turn
