@@ -230,8 +230,34 @@ def test_hostile_files_take_linear_time():
         assert durations[1] < 12 * durations[0] + 0.5, piece
 
 
-def test_a_heading_with_many_spaces_takes_linear_time():
-    assert _seconds_to_read("# a" + " " * 50_000 + "b") < 3
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# a" + " " * 50_000 + "b",
+        "[a](" * 15_000,
+        "[^" * 50_000,
+        "x" + "<!--" * 20_000 + ">",
+        "[" * 1_000 + "[a](b)" * 10_000,
+        "<code>" * 8_000 + "*" + "</code>" * 8_000,
+    ],
+    ids=["heading", "link", "footnote", "comment", "brackets", "code"],
+)
+def test_a_long_hostile_paragraph_takes_linear_time(text):
+    assert _seconds_to_read(text) < 3
+
+
+def test_a_target_may_contain_parentheses_that_are_balanced():
+    text = r"[a](b(c\)d)e) [f](\(g) [h](i(j) [k](l\ m) [n](<o p> 'q')"
+    assert link_texts(text) == ["a", "f", "n"]
+    rendered = MarkdownIt().parseInline(text)[0].children or []
+    assert [token.type for token in rendered].count("link_open") == 3
+
+
+def link_texts(text):
+    (unit,) = MarkdownDocument(text.encode(), "a.md").units()
+    parts = list(unit.source)
+    pairs = zip(parts, parts[1:], strict=False)
+    return [inside for code, inside in pairs if isinstance(code, Code) and code.raw == "["]
 
 
 def _seconds_to_read(text):

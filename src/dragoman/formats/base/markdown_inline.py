@@ -2,7 +2,8 @@
 
 Emphasis, links and images are pairs of codes around their text. Code spans, autolinks, HTML tags
 without a partner, footnote references, attribute lists and hard line breaks are single codes.
-Backslash escapes and character references become text.
+Backslash escapes and character references become text. The time is linear in the length of a text,
+also of a hostile one: what is searched for a second time is limited, as CommonMark allows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from dragoman.formats.base.document import Code, Content, merged, numbered
 
@@ -28,19 +30,25 @@ _TAG = re.compile(
     r"|<!--.*?-->|<\?.*?\?>|<![A-Za-z][^>]*>|<!\[CDATA\[.*?\]\]>",
     re.DOTALL,
 )
-_NOTE = re.compile(r"\[\^[^\]\s]+\]")
+_NOTE = re.compile(r"\[\^[^\[\]\s]+\]")
 _ATTRIBUTES = re.compile(r"\{:?[ \t]*[#.][^{}\n]*\}")
 _LINE_BREAK = re.compile(r"(?: {2,}|\\)\n[ \t]*")
 _SPACES = re.compile(r" +")
-_TARGET = re.compile(
-    r"\([ \t\n]*(?:<(?:[^<>\n\\]|\\.)*>|(?P<bare>[^\s<][^\s]*)?)"
+_TARGET = re.compile(r"\([ \t\n]*(?P<angled><(?:[^<>\n\\]|\\.)*>)?", re.DOTALL)
+_TARGET_REST = re.compile(
     r"(?:[ \t\n]+(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?[ \t\n]*\)",
     re.DOTALL,
 )
+_TARGET_PARTS = re.compile(r"\\\S|[^\s\\()]+|[()\\]")
 _LABEL = re.compile(r"\[((?:[^\[\]\\]|\\.)*)\]", re.DOTALL)
 _VOID_TAGS = frozenset(("br", "hr", "img", "input", "wbr", "source", "area"))
 _OPAQUE_TAGS = frozenset(("code", "kbd", "samp", "var"))
-_MOST_BRACKETS = 1000
+_TAG_ENDS = {"<!--": "-->", "<?": "?>", "<![CDATA[": "]]>"}
+"""What ends a tag that may contain `>`."""
+_MAX_BRACKETS = 1000
+_MAX_LABEL = 999
+_MAX_PARENTHESES = 32
+"""Open at the same time in the target of a link."""
 
 
 @dataclass(slots=True)
@@ -92,6 +100,7 @@ class _Parser:
         """The open brackets, with their index in the items."""
         self._pair = 0
         self._ticks: dict[int, list[int]] | None = None
+        self._last_ends = {end: text.rfind(end) for end in (">", *_TAG_ENDS.values())}
 
     def content(self) -> Content:
         """Parse the whole text."""
@@ -152,8 +161,10 @@ class _Parser:
             self._add(character, position + 1)
 
     def _tag(self, position: int) -> re.Match[str] | None:
-        # A tag has a `>`; without this check, each `<` of a long text would be searched to the end.
-        return _TAG.match(self._text, position) if self._text.find(">", position) > 0 else None
+        # Without this check, each `<` of a long text would be searched to the end.
+        begins = (begin for begin in _TAG_ENDS if self._text.startswith(begin, position))
+        end = _TAG_ENDS.get(next(begins, ""), ">")
+        return _TAG.match(self._text, position) if position < self._last_ends[end] else None
 
     def _add(self, item: _Item, position: int) -> None:
         self._items.append(item)
@@ -209,7 +220,7 @@ class _Parser:
         raw = "[" if text[position] == "[" else "!["
         end = position + len(raw)
         bracket = _Bracket(raw, end, len(self._runs))
-        if len(self._brackets) < _MOST_BRACKETS:
+        if len(self._brackets) < _MAX_BRACKETS:
             self._brackets.append((len(self._items), bracket))
         self._add(bracket, end)
 
@@ -228,8 +239,10 @@ class _Parser:
         self._items[index] = Code(bracket.raw, "open", -self._pair)
         self._add(Code(raw, "close", -self._pair), end)
         if bracket.raw == "[":
-            for _, outer in self._brackets:
-                outer.is_active = outer.is_active and outer.raw == "!["
+            for _, outer in reversed(self._brackets):
+                if not outer.is_active:
+                    break  # And so are all brackets around it.
+                outer.is_active = outer.raw == "!["
 
     def _link_end(self, bracket: _Bracket) -> tuple[str, int] | None:
         """Return the code that closes a link, and where it ends in the text."""
@@ -243,7 +256,7 @@ class _Parser:
             if label_key(label[1]) in self._labels:
                 return text[position : label.end()], label.end()
             return None
-        if label_key(own_label) in self._labels:
+        if len(own_label) <= _MAX_LABEL and label_key(own_label) in self._labels:
             # The text is the label: a translation needs the label in addition.
             end = label.end() if label else position + 1
             return f"][{own_label}]", end
@@ -303,51 +316,44 @@ def _is_mark(character: str) -> bool:
 
 def _target_end(text: str, position: int) -> int | None:
     """Return where the target of an inline link ends: `(url "title")`."""
-    if text[position : position + 1] != "(":
-        return None
     match = _TARGET.match(text, position)
-    if match is None or match["bare"] is None:
-        return match.end() if match else None
-    # A bare target ends at the parenthesis that closes the one before it.
-    depth, end = 0, match.start("bare")
-    while end < len(text) and not text[end].isspace():
-        if text[end] == "\\":
-            end += 1
-        elif text[end] == "(":
-            depth += 1
-        elif text[end] == ")":
-            if depth == 0:
-                break
-            depth -= 1
-        end += 1
-    rest = _TARGET_REST.match(text, end) if depth == 0 else None
+    if match is None:
+        return None
+    end = match.end() if match["angled"] else _bare_end(text, match.end())
+    rest = _TARGET_REST.match(text, end) if end is not None else None
     return rest.end() if rest else None
 
 
-_TARGET_REST = re.compile(
-    r"(?:[ \t\n]+(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?[ \t\n]*\)",
-    re.DOTALL,
-)
+def _bare_end(text: str, position: int) -> int | None:
+    """Return where a target without `<>` ends: at white space, or at the `)` of the link."""
+    depth = 0
+    if text.startswith("<", position):
+        return None
+    while part := _TARGET_PARTS.match(text, position):
+        if part[0] == "(":
+            depth += 1
+        elif part[0] == ")":
+            depth -= 1
+        if depth < 0 or depth > _MAX_PARENTHESES:
+            break
+        position = part.end()
+    return position if depth <= 0 else None
 
 
 def _paired_tags(content: Content) -> Iterator[str | Code]:
     """Make pairs of HTML tags, and one code of an element that is not translated."""
     raw_parts = list(content)
     partners = _tag_partners(raw_parts)
+    plain = (isinstance(part, Code) or _is_plain(part) for part in raw_parts)
+    escapes = list(accumulate((not is_plain for is_plain in plain), initial=0))
+    """The number of texts that need an escape, before each part."""
     index = 0
     while index < len(raw_parts):
         part, partner = raw_parts[index], partners.get(index)
         if isinstance(part, Code) and partner is not None:
             match = _TAG.fullmatch(part.raw)
             is_opaque = match is not None and (match["name"] or "").lower() in _OPAQUE_TAGS
-            if (
-                is_opaque
-                and partner > index
-                and all(
-                    isinstance(one, Code) or _is_plain(one)
-                    for one in raw_parts[index : partner + 1]
-                )
-            ):
+            if is_opaque and partner > index and escapes[index] == escapes[partner]:
                 inside = raw_parts[index : partner + 1]
                 yield Code("".join(one if isinstance(one, str) else one.raw for one in inside))
                 index = partner + 1
