@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -256,7 +257,7 @@ def test_a_target_may_contain_parentheses_that_are_balanced():
 def link_texts(text):
     (unit,) = MarkdownDocument(text.encode(), "a.md").units()
     parts = list(unit.source)
-    pairs = zip(parts, parts[1:], strict=False)
+    pairs = itertools.pairwise(parts)
     return [inside for code, inside in pairs if isinstance(code, Code) and code.raw == "["]
 
 
