@@ -7,7 +7,7 @@ SHAPES = tests/contract tests/decoding tests/parity
 # CI lists where its time goes.
 SLOWEST = --durations 25 --durations-min 10
 
-.PHONY: check lint test proof coverage docs dist sbom update
+.PHONY: check lint test tests proof coverage docs dist sbom update
 
 check: lint
 	$(PYTEST) --hypothesis-profile quick -m "not slow and not long"
@@ -18,7 +18,9 @@ lint:
 	mypy
 	lint-imports
 
-test: lint
+test: lint tests
+
+tests:
 	status=0; \
 	$(PYTEST) -m "not long" $(SLOWEST) $(SHAPES) || status=1; \
 	DRAGOMAN_SHAPES=off $(PYTEST) -m "not long" $(SLOWEST) $(addprefix --ignore=,$(SHAPES)) || status=1; \

@@ -29,6 +29,12 @@ def test_a_server_starts_answers_and_ends(tmp_path, processes):
         assert "ello" not in server.log().lower()
 
 
+def test_a_reload_while_the_models_are_loaded_does_not_end_the_server(tmp_path):
+    run = write_stub(tmp_path / "run", function="upper", asks_for_reload=True)
+    with live_server(tmp_path / "server", run) as server:
+        assert server.translate("Hello world.") == "HELLO WORLD."
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_server_without_a_model_ends(tmp_path, processes):
     run = write_stub(tmp_path / "run", is_broken=True)

@@ -15,12 +15,13 @@ import httpx
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dragoman.serving.logs import JsonFormatter, RequestLog, note, open_traces
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.state import State
+from dragoman.serving.traces import Traces
 from support.deepl_server import live_server
 from support.serving import write_stub
 
@@ -304,6 +305,14 @@ def test_notes_without_a_request_are_ignored():
 def test_traces_are_off_without_a_collector(monkeypatch):
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     assert open_traces() is None
+
+
+def test_the_last_traces_are_sent_when_the_server_ends():
+    exporter = InMemorySpanExporter()
+    log = RequestLog(None, Metrics(), lambda _: "native", Traces(exporter))
+    log.close()
+    # An exporter that is shut down takes nothing more.
+    assert exporter.export([]) is SpanExportResult.FAILURE
 
 
 @pytest.mark.slow

@@ -35,6 +35,8 @@ class StubModel:
         self.function = FUNCTIONS[stub.get("function", "echo")]
         self.seconds_per_token = stub.get("seconds_per_token", 0.0)
         self.prefix = stub.get("prefix", "")
+        if stub.get("asks_for_reload"):
+            os.kill(os.getppid(), signal.SIGHUP)
 
     def translate_segments(self, texts, *, with_alignment, num_hypotheses):
         """Translate texts without newlines."""

@@ -57,7 +57,8 @@ def serve(
         typer.Option(help="Server processes behind the port; each loads all models.", min=1),
     ] = 1,
     metrics_port: Annotated[
-        int, typer.Option(help="Port of the Prometheus metrics (0 = no metrics).", min=0)
+        int,
+        typer.Option(help="Port of the Prometheus metrics (0 = no metrics).", min=0, max=65535),
     ] = 0,
     grace: Annotated[
         float, typer.Option(help="Seconds to finish accepted requests after SIGTERM.", min=0)

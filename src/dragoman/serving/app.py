@@ -33,7 +33,7 @@ _KINDS: dict[int, ErrorKind] = {404: "not_found", 413: "too_long"}
 _CORS_SECONDS = 20 * 24 * 3600
 
 
-def build_app(context: Context) -> ASGIApp:
+def build_app(context: Context) -> RequestLog:
     """Return the ASGI application of a server."""
     app = FastAPI(
         title="Dragoman",

@@ -151,6 +151,11 @@ class RequestLog:
             if self._traces is not None and span is not None:
                 self._traces.end(span, scope["method"], record)
 
+    def close(self) -> None:
+        """Send the last traces."""
+        if self._traces is not None:
+            self._traces.close()
+
 
 def open_traces() -> Traces | None:
     """Return the traces if `OTEL_EXPORTER_OTLP_ENDPOINT` names a collector, else None.

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from dragoman.errors import DragomanError, ListenError
 from dragoman.serving.access import Access
@@ -178,12 +179,16 @@ async def _serve(
         access = Access(settings, state)
         if settings.metrics_port:
             stack.enter_context(_serving_metrics(metrics, settings, number))
+        # Without a handler, a reload that is asked for too early would end the process.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
         await models.start()
         watcher = asyncio.create_task(models.watch())
         service = Service(models, settings.limits)
         try:
             context = Context(settings, service, state, access, metrics)
-            server = DrainingServer(_config(context), service, models)
+            app = build_app(context)
+            stack.callback(app.close)
+            server = DrainingServer(_config(app, settings), service, models)
             server.on_ready = lambda: on_started(address_of(listener), service)
             async with context.documents:
                 await server.serve([listener])
@@ -211,17 +216,17 @@ def _serving_metrics(metrics: Metrics, settings: ServerSettings, number: int) ->
         stop_metrics(server)
 
 
-def _config(context: Context) -> uvicorn.Config:
+def _config(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     return uvicorn.Config(
-        build_app(context),
-        http=protocol_with(context.settings.limits),
+        app,
+        http=protocol_with(settings.limits),
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=round(context.settings.grace_seconds),
+        timeout_graceful_shutdown=round(settings.grace_seconds),
         ws="none",
     )
 
