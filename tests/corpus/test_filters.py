@@ -485,6 +485,8 @@ def test_the_detector_is_silent_and_needs_no_network(monkeypatch, capfd, caplog)
         (("eng_Latn", "zho_Hant"), ENGLISH, "這句話是用中文寫的，不是用英文寫的。", None),
         (("eng_Latn", "zho_Hant"), ENGLISH, ENGLISH, "wrong target script"),
         (("en", "tlh"), ENGLISH, "Это предложение написано по-русски.", None),
+        # A script that is not in the table wins over the usual script of the language.
+        (("en", "mn-Mong"), ENGLISH, "ᠮᠣᠩᠭᠣᠯ ᠬᠡᠯᠡ ᠪᠢᠴᠢᠭ", None),
     ],
 )
 def test_script_drops_sides_in_another_script(languages, source, target, reason):
@@ -519,6 +521,15 @@ def test_script_drops_sides_in_another_script(languages, source, target, reason)
 def test_numbers_must_agree(source, target, reason):
     filter_ = make("numbers")
     assert reason_of(filter_, source, target) == reason_of(filter_, target, source) == reason
+
+
+@pytest.mark.parametrize(
+    ("max_spelled_out", "reason"), [(0, "numbers differ"), (6, "numbers differ"), (7, None)]
+)
+def test_the_limit_of_numbers_as_words_applies_to_single_digits(max_spelled_out, reason):
+    filter_ = make("numbers", max_spelled_out=max_spelled_out)
+    assert reason_of(filter_, "He has 7 cats.", "Er hat sieben Katzen.") == reason
+    assert reason_of(filter_, "He has 100 cats.", "Er hat hundert Katzen.") is None
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,19 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dragoman.corpus import demo, leakage, pipeline, runner, table
 from dragoman.corpus.augmentation import AugmentationSettings, augment
+from dragoman.corpus.counts import NoCounts
 from dragoman.corpus.filter import Pair
 from dragoman.corpus.report.advice import advice
 from dragoman.corpus.report.model import Report
+from dragoman.corpus.results import SplitResult
 from dragoman.corpus.stages.clean import key_of
-from dragoman.corpus.stages.publish import publish
+from dragoman.corpus.stages.publish import SIDES, publish
+from dragoman.corpus.stages.split import SplitSettings
 from dragoman.data.manifest import ManifestHeader
 from dragoman.data.sampler import Sampler, StreamPosition
 from dragoman.data.store import Prepared
@@ -624,6 +628,36 @@ def test_the_reasons_are_those_of_the_training_text(tiny_corpus):
     path.write_bytes(b"\xff\n" + path.read_bytes().partition(b"\n")[2])
     with pytest.raises(DataError, match=r"Dropped: too short \(300\)\. Check"):
         prepare(tiny_corpus, "corpus.filters=[{name: length, min_words: 90}]")
+
+
+def test_if_all_pairs_are_held_out_the_error_says_so(tmp_path):
+    source = "A very small corpus."
+    rows = pa.table({"source": [source], "origin": [0]})
+    seed = next(
+        seed for seed in range(1, 100) if SplitSettings(seed, 0.1, 0.1, ()).splits(rows)[0] > 0
+    )
+    (tmp_path / "train.en").write_text(f"{source}\n")
+    (tmp_path / "train.de").write_text("Ein sehr kleiner Korpus.\n")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(
+        f"seed: {seed}\nlanguages: {{source: en, target: de}}\n"
+        "corpus: {train: [{files: [train.en, train.de]}]}\n"
+    )
+    with pytest.raises(
+        DataError, match=r"all pairs of the files \(1\) were held out .*held_out: 0"
+    ):
+        prepare(recipe)
+
+
+def test_a_sample_has_at_most_as_many_pairs_as_it_should(tmp_path):
+    for bucket in range(3):
+        columns = {side: [f"{side} {bucket} {row}" for row in range(5)] for side in SIDES}
+        batch = pa.RecordBatch.from_pydict(columns)
+        table.write(tmp_path / str(bucket), [batch, batch[:0], batch[:0]], NoCounts())
+    split = SplitResult(tuple(tmp_path / str(bucket) for bucket in range(3)))
+    assert [pair.source for pair in split.sample(2)] == ["source 0 0", "source 1 0"]
+    assert [pair.source[7] for pair in split.sample(6)] == list("001122")
+    assert len(list(split.sample(100))) == 15
 
 
 def test_leakage_ignores_unicode_composition():

@@ -446,6 +446,7 @@ def test_the_csv_delimiter_is_detected_from_the_header(delimiter, columns):
         (b"one,eins;x\ntwo,zwei;y\n", ("one", "eins;x")),
         (b"a;b,c;d\ne;f,g\n", ("a;b", "c;d")),
         (b"one|eins\n", ("one", "eins")),
+        (b"Yes, no.;Ja, nein.\n\nA dog.;Ein Hund.\n\n", ("Yes, no.", "Ja, nein.")),
     ],
 )
 def test_the_csv_delimiter_is_detected_without_a_header(content, expected):

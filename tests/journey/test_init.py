@@ -8,7 +8,11 @@ import sys
 import pytest
 
 from dragoman.corpus import demo
+from dragoman.corpus.opening import CorpusRequest
 from dragoman.recipe.files import load_recipe
+from dragoman.recipe.parts import Choice
+from dragoman.text.languages import LanguagePair
+from dragoman.workflow import initialization
 
 ENGLISH = "The weather was so good yesterday that we walked along the river."
 GERMAN = "Das Wetter war gestern so gut, dass wir am Fluss spazieren gegangen sind."
@@ -80,6 +84,15 @@ def test_untranslated_entries_are_not_called_unreadable(tmp_path):
     process = init("mine", "--source", "x.po", cwd=tmp_path)
     assert process.returncode == 0, process.stderr
     assert process.stdout.startswith("1 pair, 5 untranslated, 0 rows that cannot be read.")
+
+
+def test_the_format_of_the_corpus_is_also_that_of_a_validation_file_that_looks_the_same(tmp_path):
+    for name in ("train.dat", "valid.dat"):
+        (tmp_path / name).write_text(f"{ENGLISH}\t{GERMAN}\n", encoding="utf-8")
+    request = CorpusRequest((tmp_path / "train.dat",), LanguagePair("en", "de"), format="tsv")
+    result = initialization.init(tmp_path / "mine", request, validation=[tmp_path / "valid.dat"])
+    corpus = load_recipe(result.recipe).corpus
+    assert corpus.train[0].format == corpus.validation[0].format == Choice(name="tsv")
 
 
 @pytest.mark.slow

@@ -94,6 +94,11 @@ def test_a_link_inside_the_folder_and_a_linked_folder_are_accepted(tmp_path):
         pass
 
 
+def test_a_link_to_itself_is_accepted(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    refuse_outside_links(tmp_path)
+
+
 def test_partial_files_are_removed_at_every_depth(tmp_path):
     (tmp_path / "tokenizer").mkdir()
     (tmp_path / "tokenizer" / ".model.1.ab.tmp").touch()

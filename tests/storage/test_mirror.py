@@ -52,6 +52,7 @@ def test_the_path_of_a_url_leads_back_to_the_url(tmp_path, monkeypatch):
     assert local_path("s3://other/x", path) != local_path("s3://bucket/x")
     with pytest.raises(DataError, match="outside of the bucket"):
         locate(path / "../../../x")
+    assert path_text(local_path("s3://bucket/..data/x")) == "s3://bucket/..data/x"
 
 
 def test_a_path_is_sent_to_another_machine_as_a_url(tmp_path, monkeypatch):

@@ -14,7 +14,13 @@ import pytest
 
 from dragoman.corpus import pipeline, table
 from dragoman.corpus.counts import NoCounts
+from dragoman.corpus.readers.csv import Csv
+from dragoman.corpus.readers.lines import Lines
+from dragoman.corpus.readers.parquet import Parquet
+from dragoman.corpus.readers.po import Po
+from dragoman.corpus.readers.tmx import Tmx
 from dragoman.corpus.stages.clean import CleanTask
+from dragoman.errors import DataError
 from dragoman.storage import mirror
 from dragoman.storage.files import link_or_copy
 from dragoman.storage.mirror import local_path, path_text
@@ -59,6 +65,31 @@ def test_everything_in_a_store_gives_the_same_bytes(folder_url, tmp_path, small_
     preparation.prepare(f"{folder_url}/recipe.yaml", workers=1, on_progress=reports.append)
     assert all(step.done == step.total for step in reports if step.stage != "report")
     assert published(result.folder) == local
+
+
+@pytest.mark.parametrize(
+    ("reader", "names", "content"),
+    [
+        (Csv("en", "fr"), ["text.csv"], b"en,de\na,b\n"),
+        (Csv("en", "de"), ["text.csv.gz"], b"not compressed"),
+        (Lines("en", "de"), ["text.en", "text.de"], "Äh".encode("utf-16")),
+        (Parquet("en", "de"), ["text.parquet"], b"no table"),
+        (Po("en", "de"), ["text.po"], b'msgid ""\nmsgstr "Content-Type: x; charset=utf-7\\n"\n'),
+        (Tmx("en", "de"), ["text.tmx"], b"<tmx><body>"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_an_error_names_the_url_of_a_file_and_not_its_path_in_the_mirror(
+    tmp_path, monkeypatch, reader, names, content
+):
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    for name in names:
+        (tmp_path / name).write_bytes(content)
+    paths = [local_path(f"file://{tmp_path}/{name}") for name in names]
+    with pytest.raises(DataError) as caught:
+        list(reader.read(paths))
+    assert f"file://{tmp_path}/{names[0]}" in str(caught.value)
+    assert "cache" not in str(caught.value)
 
 
 @pytest.mark.slow

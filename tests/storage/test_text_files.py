@@ -19,7 +19,7 @@ from dragoman.inference.translator import Translator
 from dragoman.storage import mirror
 from dragoman.storage.files import link_or_copy, remove
 from dragoman.storage.mirror import local_path
-from dragoman.workflow import translation
+from dragoman.workflow import translation, translation_tasks
 from dragoman.workflow.exporting import export
 from dragoman.workflow.text_files import TextFilesRequest, translate_text_files
 from dragoman.workflow.translation_tasks import TranslatePartTask
@@ -248,3 +248,23 @@ def test_parts_are_removed_also_if_only_they_are_left(model, folder_url, tmp_pat
     remove(result.card_path)
     assert translate_text_files(wanted).was_complete
     assert not [name for name in mirror.names(result.folder) if name.startswith(".parts")]
+
+
+def test_an_empty_translation_of_the_last_line_is_not_damage(
+    model, tmp_path, in_this_process, monkeypatch
+):
+    monkeypatch.setattr(translation_tasks, "render", lambda *_: "")
+    (tmp_path / "in.txt").write_text("One two.\nThree.")
+    translate_text_files(request(model, tmp_path / "in.txt", tmp_path / "out"))
+    assert (tmp_path / "out" / "in.txt").read_text() == "\n"
+
+
+def test_a_card_that_cannot_be_read_is_written_again(model, tmp_path, in_this_process):
+    (tmp_path / "in.txt").write_text("One two.\n")
+    wanted = request(model, tmp_path / "in.txt", tmp_path / "out")
+    result = translate_text_files(wanted)
+    result.card_path.write_text('{"of": "another version"}')
+    again = translate_text_files(wanted)
+    assert again.was_complete
+    assert again.card.lines == 1
+    assert json.loads(result.card_path.read_text())["lines"] == 1

@@ -125,7 +125,7 @@ def protect_pair(
 def insert_spans(pair: Pair, rng: Random) -> ProtectedPair | None:
     """Add synthetic spans to a pair without spans: around or beside the text, or at a word.
 
-    Return None if no place is certain to be the same on both sides.
+    Return None if no position is certain to be the same on both sides.
     """
     first = rng.randrange(len(SPAN_TOKENS) - 1)
     token, closing = SPAN_TOKENS[first : first + 2]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.corpus.files import COMPRESSIONS, check_name
+from dragoman.corpus.files import check_name, format_extension
 from dragoman.corpus.filter import Filter
 from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.stages.split import GENERAL, SPLITS
@@ -180,10 +180,9 @@ def guess_format(columns: Sequence[Sequence[Path]]) -> str:
     if len(columns) == 2:
         return "lines"
     path = columns[0][0]
-    name = path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
     for format_ in parts.names("corpus.readers"):
         reader = choose("corpus.readers", Choice(name=format_), "corpus.format", CorpusReader).cls
-        if name.suffix.lower() in reader.extensions:
+        if format_extension(path) in reader.extensions:
             return format_
     raise DataError(
         f"the format of {path.name!r} cannot be determined from its extension. If it is one of two "

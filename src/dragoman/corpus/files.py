@@ -57,13 +57,19 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 
 
 class DamagedError(DataError):
-    """A file that could be opened, but only be read up to some position."""
+    """A file that can be opened, but can be read only up to some position."""
+
+
+def format_extension(path: Path) -> str:
+    """Return the extension that names the format of a file, without that of its compression."""
+    name = path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
+    return name.suffix.lower()
 
 
 def check_files(paths: Sequence[Path], count: int) -> None:
     """Raise if these are not `count` files that exist."""
     if len(paths) != count:
-        names = ", ".join(map(str, paths)) or "none"
+        names = ", ".join(map(path_text, paths)) or "none"
         files = "1 file" if count == 1 else f"{count} files"
         raise DataError(f"this format needs {files} for a corpus, found {names}")
     for path in paths:
@@ -173,12 +179,12 @@ def _decompress_zstandard(file: BinaryIO) -> BinaryIO:
 
 
 def _damage(path: Path, error: BaseException) -> str:
-    tool = TOOLS.get(path.suffix.lower())
+    tool, name = TOOLS.get(path.suffix.lower()), path_text(path)
     if tool is None or isinstance(error, PermissionError):
-        return f"{path} cannot be read: {error}"
+        return f"{name} cannot be read: {error}"
     return (
-        f"{path} is damaged, or its extension does not match its content: {error}.\n"
-        f"Download or compress it again; to check it, type: {tool} -t {shlex.quote(str(path))}"
+        f"{name} is damaged, or its extension does not match its content: {error}.\n"
+        f"Download or compress it again; to check it, type: {tool} -t {shlex.quote(name)}"
     )
 
 
@@ -214,11 +220,11 @@ def _without_mark(path: Path) -> Iterator[bytes]:
     for mark, encoding in _BYTE_ORDER_MARKS.items():
         if first.startswith(mark):
             tool = TOOLS.get(path.suffix.lower())
-            name = shlex.quote(str(path))
-            convert = f"iconv -f {encoding} -t UTF-8"
-            command = f"{tool} -dc {name} | {convert}" if tool else f"{convert} {name}"
+            name = path_text(path)
+            quoted, convert = shlex.quote(name), f"iconv -f {encoding} -t UTF-8"
+            command = f"{tool} -dc {quoted} | {convert}" if tool else f"{convert} {quoted}"
             raise DataError(
-                f"{path} is encoded in {encoding}, expected UTF-8.\nType: {command} > new-file"
+                f"{name} is encoded in {encoding}, expected UTF-8.\nType: {command} > new-file"
             )
     yield first.removeprefix(_UTF8_MARK)
     yield from blocks

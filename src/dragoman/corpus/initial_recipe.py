@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dragoman.corpus.discovery import guess_format
+from dragoman.corpus.files import format_extension
 from dragoman.corpus.preview import CorpusPreview
 from dragoman.recipe.files import inline_yaml, load_recipe, preset_names, schema_line
 from dragoman.recipe.parts import Choice, names
@@ -74,7 +75,9 @@ def _duplicates(pairs: int) -> tuple[str, str]:
 
 
 def _format_of(files: Sequence[Path], preview: CorpusPreview) -> Choice:
-    """Return the format of a held-out set: with the options of the corpus if it is the same."""
+    """Return the format of a held-out set: that of the corpus, if the files look the same."""
+    if [*map(format_extension, files)] == [*map(format_extension, preview.files)]:
+        return preview.format  # It may have been given with --format.
     name = guess_format([[path] for path in files])
     return preview.format if name == preview.format.name else Choice(name=name)
 

@@ -46,8 +46,8 @@ class Problems:
 class CorpusSample:
     """A random sample of the pairs of a corpus, which is read once.
 
-    Every pair has the same chance (reservoir sampling, Vitter 1985). The same files give the same
-    sample.
+    Every pair has the same probability (reservoir sampling, Vitter 1985). The same files give the
+    same sample.
     """
 
     def __init__(self, *, is_aligned_by_line: bool) -> None:
@@ -65,8 +65,8 @@ class CorpusSample:
         self._seen += 1
         if len(self.rows) < SAMPLE:
             self.rows.append(row)
-        elif (place := self._random.randrange(self._seen)) < SAMPLE:
-            self.rows[place] = row
+        elif (index := self._random.randrange(self._seen)) < SAMPLE:
+            self.rows[index] = row
 
     def problems(self, languages: LanguagePair, filters: Sequence[Choice]) -> Problems:
         """Apply filters to the sample."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 from dragoman.corpus import table
@@ -70,16 +71,23 @@ class CleanResult:
     def why_nothing_is_left(self, read: ReadResult) -> str:
         """Return the error message for a corpus of which every pair was dropped."""
         reasons: Counter[str] = Counter()
+        pairs = 0
         for corpus, folder in zip(read.corpora, read.folders, strict=True):
             if corpus.split != "train":
                 continue
             read_counts = counts_of(folder)
+            pairs += read_counts.rows
             reasons.update(read_counts.rejects)
             reasons.update({name: rows.count for name, rows in read_counts.dropped.items()})
         for path in self.all_chunks:
             dropped = table.read_counts(path, CleanCounts).dropped
             reasons.update({reason: rows.count for reason, rows in dropped.items()})
         listed = ", ".join(f"{reason} ({count:,})" for reason, count in reasons.most_common(5))
+        if pairs and not listed:
+            return (
+                f"no pair is left to train on: all pairs of the files ({pairs:,}) were held out "
+                "for validation and test. Add pairs, or set corpus.held_out: 0"
+            )
         return (
             f"no pair is left to train on. Dropped: {listed or 'nothing, the files are empty'}. "
             "Check the files, their order and the languages. If a filter is too strict, remove it "
@@ -115,15 +123,17 @@ class SplitResult:
     def pairs(self, split: str) -> Iterator[Pair]:
         """Yield the pairs of one split."""
         for path in self.buckets:
-            rows = table.read_bucket([path], SPLITS.index(split))
-            yield from map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())
+            yield from table.pairs(table.read_bucket([path], SPLITS.index(split)))
 
     def sample(self, limit: int) -> Iterator[Pair]:
-        """Yield the first training pairs of every bucket; buckets are random samples."""
+        """Yield at most `limit` training pairs, the first of each bucket: it is a random sample."""
         per_bucket = -(-limit // len(self.buckets))
-        for path in self.buckets:
-            rows = table.read_bucket([path], SPLITS.index("train")).slice(0, per_bucket)
-            yield from map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())
+        # Buckets are only read until there are enough pairs.
+        first_rows = (
+            table.read_bucket([path], SPLITS.index("train")).slice(0, per_bucket)
+            for path in self.buckets
+        )
+        return islice(chain.from_iterable(map(table.pairs, first_rows)), limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ _LOST_MACHINE = frozenset(
 )
 """The errors of Ray by which the loss of a machine is recognized; some are only in texts."""
 _MAX_LOSSES = 5
-"""How often in a row a stage is run again without that a task was done."""
+"""How often in a row a stage is run again although no task was finished."""
 _PAUSE_AFTER_LOSS = 5.0
 """Seconds in which Ray can notice that the machine is gone."""
 

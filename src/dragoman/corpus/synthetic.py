@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dragoman.artifact import resolve_model, tokenizer_hashes
-from dragoman.corpus.files import COMPRESSIONS, TOOLS, read_lines
+from dragoman.corpus.files import TOOLS, format_extension, read_lines
 from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.row import Reject
 from dragoman.errors import ArtifactError, DataError, Mistake, RecipeError
@@ -217,8 +217,7 @@ def _model_key(model: FoundModel, named: NamedModel) -> str:
 
 def check_text(path: Path) -> None:
     """Raise if a file is not text with one sentence per line."""
-    is_packed = path.suffix.lower() in COMPRESSIONS
-    extension = (path.with_suffix("") if is_packed else path).suffix.lower()
+    extension = format_extension(path)
     name = shlex.quote(str(path))
     expected = "expected text with one sentence per line, in one language"
     if extension in _corpus_extensions():

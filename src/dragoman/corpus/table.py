@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from dragoman.corpus.counts import Counts
+from dragoman.corpus.filter import Pair
 from dragoman.storage.files import atomic_write
 from dragoman.storage.mirror import locate, open_input
 
@@ -78,6 +79,11 @@ def batch_count(path: Path) -> int:
     """Return the number of batches in a file."""
     with open_arrow(path) as source:
         return int(pa.ipc.open_file(source).num_record_batches)
+
+
+def pairs(rows: pa.Table) -> Iterator[Pair]:
+    """Yield the pairs in the columns `source` and `target`."""
+    return map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())
 
 
 def texts(values: Sequence[str]) -> pa.Array:

@@ -15,6 +15,7 @@ from dragoman.errors import DataError
 from dragoman.formats.base.document import Code, plain_text
 from dragoman.formats.base.xml_content import Element, InlineRules, content_of
 from dragoman.formats.base.xml_events import MalformedXmlError, XmlEvent, stream_events
+from dragoman.storage.mirror import path_text
 
 MAX_UNIT_BYTES = 1024 * 1024
 MAX_PROLOG_BYTES = 1024 * 1024
@@ -28,7 +29,7 @@ def read_events(path: Path) -> Iterator[XmlEvent]:
     """Yield the events of a file, compressed or not; all events before an error are yielded."""
     has_root = False
     try:
-        for event in stream_events(read_blocks(path), str(path)):
+        for event in stream_events(read_blocks(path), path_text(path)):
             if not has_root:
                 has_root = event.kind in ("start", "empty")
                 _check_prolog(event, path)
@@ -36,7 +37,7 @@ def read_events(path: Path) -> Iterator[XmlEvent]:
     except MalformedXmlError as error:
         raise DataError(
             f"{error}.\nThe units before that line were read; to see the position, type: "
-            f"xmllint --noout {shlex.quote(str(path))}"
+            f"xmllint --noout {shlex.quote(path_text(path))}"
         ) from None
 
 
@@ -52,12 +53,12 @@ def text_of(element: Element, rules: InlineRules) -> str | None:
 def _check_prolog(event: XmlEvent, path: Path) -> None:
     if event.kind == "entity_declaration":
         raise DataError(
-            f"{path} declares entities (<!ENTITY), expected none: they can expand without limit "
-            f"or read other files.\nIf you trust the file, expand them; type: "
-            f"xmllint --noent --dropdtd {shlex.quote(str(path))} > new-file"
+            f"{path_text(path)} declares entities (<!ENTITY), expected none: they can expand "
+            f"without limit or read other files.\nIf you trust the file, expand them; type: "
+            f"xmllint --noent --dropdtd {shlex.quote(path_text(path))} > new-file"
         )
     if event.start > MAX_PROLOG_BYTES:
         raise DataError(
-            f"{path} has no element in its first {MAX_PROLOG_BYTES:,} bytes, expected an XML file "
-            "with text"
+            f"{path_text(path)} has no element in its first {MAX_PROLOG_BYTES:,} bytes, expected "
+            "an XML file with text"
         )

@@ -21,6 +21,7 @@ import numpy as np
 from dragoman.data.batch import Batch, collate
 from dragoman.data.store import DataShard, Ids, Prepared
 from dragoman.errors import DataError
+from dragoman.storage.mirror import path_text
 
 
 class StreamPosition(NamedTuple):
@@ -94,7 +95,7 @@ class Sampler:
         """Yield epoch, index in the epoch and number of each shard from a position on."""
         if sum(self.prepared.rows) == 0:
             raise DataError(
-                f"{str(self.prepared.folder)!r} has no training pair, expected at least one; "
+                f"{path_text(self.prepared.folder)!r} has no training pair, expected at least one; "
                 "report.html in that folder says why pairs were dropped"
             )
         count, first = len(self.prepared.manifest.train), position.shard

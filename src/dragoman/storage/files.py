@@ -134,7 +134,6 @@ def link_or_copy(source: Path, path: Path, *, links: bool = True) -> None:
         open_store(url.bucket).put(url.key, source)
         return
     source = fetch(source)
-    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as temporary:
         if not (links and _link(source, temporary)):
             shutil.copyfile(source, temporary)
@@ -177,7 +176,8 @@ def refuse_outside_links(folder: Path) -> None:
     for parent, folders, files in os.walk(folder, followlinks=False):
         for name in (*folders, *files):
             path = Path(parent, name)
-            if path.is_symlink() and not path.resolve().is_relative_to(root):
+            # Not `Path.resolve`: before Python 3.13 it fails for a link that leads to itself.
+            if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
                 raise ArtifactError(
                     f"{str(path)!r} is a symbolic link that leads out of {str(folder)!r}, where "
                     f"Dragoman would write; remove it: rm {shlex.quote(str(path))}"

@@ -67,7 +67,7 @@ class Lease:
     def renew_until_ended(self) -> None:
         """Renew the lease again and again, until `end` is called."""
         while not self._ended.wait(RENEW_SECONDS):
-            # The store may come back. Until then nothing can be published, by nobody.
+            # The store may come back. Until then, nobody can publish anything.
             with contextlib.suppress(StorageError):
                 if self.is_lost:
                     return
@@ -92,7 +92,8 @@ class Lease:
 def leased(url: RemoteURL, job: str = "", wait: Callable[[str], object] = str) -> Iterator[Lease]:
     """Take the lease of a folder and renew it; raise `LeaseHeldError` if another process has it.
 
-    `wait` is called with the holder's name before the function waits whether the holder is alive.
+    `wait` is called with the holder's name before the function waits to see whether the holder is
+    alive.
     """
     store = open_store(url.bucket)
     entry = LeaseEntry(

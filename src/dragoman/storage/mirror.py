@@ -72,7 +72,7 @@ def _url_of(path: Path, trees: Sequence[str]) -> RemoteURL | None:
             bucket = _bucket_of(Path(*parts[:index]))
             if bucket is not None:
                 key = posixpath.normpath("/".join(parts[index + 1 :]) or ".")
-                if key.startswith(".."):
+                if key == ".." or key.startswith("../"):
                     raise DataError(f"{bucket}/{key} is outside of the bucket")
                 return RemoteURL(bucket, "" if key == "." else key)
     return None

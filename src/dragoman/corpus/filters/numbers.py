@@ -64,7 +64,7 @@ class Numbers(Filter):
         return is_on_one_side and all(map(self._may_be_spelled_out, only_source + only_target))
 
     def _may_be_spelled_out(self, number: str) -> bool:
-        is_round = not number[1:].strip("0")
+        is_round = len(number) > 1 and not number[1:].strip("0")
         return is_round or (len(number) < 4 and int(number) <= self.max_spelled_out)
 
 

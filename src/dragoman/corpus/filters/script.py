@@ -6,8 +6,8 @@ is in another language, a transliteration or garbage. (The limit cannot be highe
 character corresponds to several letters, so a correct sentence about software may contain few.)
 This rule needs no model and is much faster than one (in OpusFilter it is `CharacterScoreFilter`).
 
-A script in the language code decides (`sr-Latn`, `eng_Latn`), otherwise the table below. A language
-in neither is not checked, and neither is a text with few letters.
+A script in the language code decides (`sr-Latn`, `eng_Latn`), otherwise the table below. A script
+or language that the table does not contain is not checked, and neither is a text with few letters.
 """
 
 from __future__ import annotations
@@ -122,6 +122,6 @@ class _Letters:
 def _scripts_of(language: str) -> list[str] | None:
     code, *rest = language.replace("_", "-").split("-")
     for part in rest:
-        if scripts := _IN_CODES.get(part.title()):
-            return scripts
+        if len(part) == 4 and part.isalpha():  # The subtag of a script (RFC 5646).
+            return _IN_CODES.get(part.title())
     return _SCRIPTS.get(code.lower())

@@ -33,6 +33,7 @@ from dragoman.corpus.files import (
 from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.row import Reject, Row
 from dragoman.errors import DataError, suggest
+from dragoman.storage.mirror import path_text
 
 _DELIMITERS = (",", ";", "\t", "|")
 _DELIMITER_OPTION = r'^(auto|[^"\r\n])$'
@@ -71,9 +72,9 @@ class Csv(CorpusReader):
         check_files(paths, cls.file_count)
         if delimiter and not re.fullmatch(_DELIMITER_OPTION, delimiter):
             raise DataError(
-                f"found the delimiter {delimiter!r} for {paths[0]}, expected one character (not a "
-                f"quotation mark), or auto.\nA comma, semicolon, tab or vertical bar is detected: "
-                f"leave the delimiter out"
+                f"found the delimiter {delimiter!r} for {path_text(paths[0])}, expected one "
+                f"character (not a quotation mark), or auto.\n"
+                f"A comma, semicolon, tab or vertical bar is detected: leave the delimiter out"
             )
         lines = _sample_lines(paths[0])
         delimiters = _DELIMITERS if delimiter in ("", "auto") else (delimiter,)
@@ -92,8 +93,8 @@ class Csv(CorpusReader):
             return
         if isinstance(header, Reject):
             raise DataError(
-                f"the header in line {header.number} of {path} cannot be read: {header.reason}; "
-                f"expected the names of the columns.\n"
+                f"the header in line {header.number} of {path_text(path)} cannot be read: "
+                f"{header.reason}; expected the names of the columns.\n"
                 f"If the file has no header, set `header: false` for this corpus in the recipe"
             )
         source = _column(self.source_column, header, path, has_header=self.header)
@@ -110,7 +111,7 @@ class Csv(CorpusReader):
         """Choose the first delimiter that fits the first lines of the file; a comma if none does.
 
         A header fits if it contains both columns. Without a header, the records fit if all of them
-        have the same number of cells, two or more.
+        have the same number of cells, two or more; blank lines are ignored.
         """
         lines = _sample_lines(path)
         tables = {delimiter: _parse_sample(lines, delimiter) for delimiter in _DELIMITERS}
@@ -119,9 +120,8 @@ class Csv(CorpusReader):
             if self.header:
                 is_fitting = bool(table) and all(_index_in(name, table[0]) >= 0 for name in columns)
             else:
-                is_fitting = bool(table) and {len(record) for record in table} == {
-                    max(2, len(table[0]))
-                }
+                cells = {len(record) for record in table if record}
+                is_fitting = len(cells) == 1 and cells != {1}
             if is_fitting:
                 return delimiter
         # No header contains the columns. One with several cells makes the clearest error message.
@@ -167,7 +167,8 @@ def _column(column: str, header: list[str], path: Path, *, has_header: bool) -> 
         if index >= 0:
             return index
         raise DataError(
-            f"{path} has no column {column!r}; {suggest(column, header[:_NAMED_COLUMNS])}.\n"
+            f"{path_text(path)} has no column {column!r}; "
+            f"{suggest(column, header[:_NAMED_COLUMNS])}.\n"
             f"Name the columns: set source_column and target_column for this corpus in the "
             f"recipe.\nIf the first line is a row already, set `header: false`; if the cells are "
             f"not separated, set `delimiter`"
@@ -175,8 +176,8 @@ def _column(column: str, header: list[str], path: Path, *, has_header: bool) -> 
     if column.isascii() and column.isdigit() and int(column) > 0:
         return int(column) - 1
     raise DataError(
-        f"found column {column!r} for {path}, expected a number from 1: with `header: false`, "
-        f"columns have no names"
+        f"found column {column!r} for {path_text(path)}, expected a number from 1: with "
+        f"`header: false`, columns have no names"
     )
 
 
@@ -247,8 +248,8 @@ class _Records:
     def _unclosed_quote(self) -> str:
         line = self.first_line + _last_opening_quote(self._record, self._delimiter)
         return (
-            f"the quotation mark in line {line:,} of {self.path} opens a cell that is not closed "
-            f"correctly; reading stopped in line {self._line:,}.\n"
+            f"the quotation mark in line {line:,} of {path_text(self.path)} opens a cell that is "
+            f"not closed correctly; reading stopped in line {self._line:,}.\n"
             f'Inside a quoted cell, a quotation mark is written twice (""). If quotation marks are '
             f"ordinary text in this file, it is not CSV: set `format: tsv` for this corpus"
         )

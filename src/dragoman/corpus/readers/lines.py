@@ -16,6 +16,7 @@ from dragoman.corpus.files import check_files, read_lines
 from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.row import Reject, Row
 from dragoman.errors import DataError
+from dragoman.storage.mirror import path_text
 
 
 class Lines(CorpusReader):
@@ -46,7 +47,7 @@ class Lines(CorpusReader):
 
 def _unequal(paths: Sequence[Path], common: int, longer: int, *, is_source: bool) -> str:
     counts = (longer, common) if is_source else (common, longer)
-    source, target = paths
+    source, target = map(path_text, paths)
     longer_file = source if is_source else target
     return (
         f"{source} has {_lines(counts[0])} and {target} has {_lines(counts[1])}, expected the same "

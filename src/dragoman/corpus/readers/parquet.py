@@ -20,7 +20,7 @@ from dragoman.corpus.files import NOT_UTF8, NUL, check_files
 from dragoman.corpus.reader import CorpusReader
 from dragoman.corpus.row import Reject, Row
 from dragoman.errors import DataError, suggest
-from dragoman.storage.mirror import open_input
+from dragoman.storage.mirror import open_input, path_text
 
 _BATCH_ROWS = 1024
 
@@ -82,8 +82,8 @@ class Parquet(CorpusReader):
             # Arrow's messages have many lines; the first one is enough.
             message = (str(error).strip() or type(error).__name__).split("\n")[0]
             raise DataError(
-                f"{path} is not a Parquet file, or is damaged after row {number:,}: {message}\n"
-                f"Write it or download it again"
+                f"{path_text(path)} is not a Parquet file, or is damaged after row {number:,}: "
+                f"{message}\nWrite it or download it again"
             ) from error
 
 
@@ -95,20 +95,21 @@ def _column_path(schema: pyarrow.Schema, column: str, path: Path) -> list[str]:
         fields = {field.name: field for field in kind} if _has_fields(kind) else {}
         if name not in fields:
             raise DataError(
-                f"{path} has no column {column!r}; {suggest(column, list(schema.names))}.\n"
+                f"{path_text(path)} has no column {column!r}; "
+                f"{suggest(column, list(schema.names))}.\n"
                 f"Name the columns: set source_column and target_column for this corpus in the "
                 f"recipe"
             )
         if sum(field.name == name for field in kind) > 1:
             raise DataError(
-                f"{path} has several columns with the name {name!r}, expected one.\n"
+                f"{path_text(path)} has several columns with the name {name!r}, expected one.\n"
                 f"Rename the columns, and write the file again"
             )
         kind = fields[name].type
     if not _is_text(kind):
         listed = ", ".join(f"{field.name} ({field.type})" for field in schema)
         raise DataError(
-            f"the column {column!r} of {path} contains {kind}, expected strings.\n"
+            f"the column {column!r} of {path_text(path)} contains {kind}, expected strings.\n"
             f"The columns are: {listed}"
         )
     return names

@@ -30,6 +30,7 @@ from dragoman.formats.base.po_entries import (
     header_language,
     header_plural_forms,
 )
+from dragoman.storage.mirror import path_text
 
 
 class Po(CorpusReader):
@@ -71,7 +72,7 @@ def _entries(path: Path) -> Iterator[PoEntry]:
         PoLine(number, "", reason=line.reason) if isinstance(line, Reject) else PoLine(number, line)
         for number, line in read_lines(path, escape=True)
     )
-    return iter(PoEntries(lines, str(path), max_size=MAX_LINE_BYTES))
+    return iter(PoEntries(lines, path_text(path), max_size=MAX_LINE_BYTES))
 
 
 def _rows(

@@ -29,6 +29,7 @@ from dragoman.corpus.xml import (
     text_of,
 )
 from dragoman.formats.tmx import RULES, TranslationUnit, read_units
+from dragoman.storage.mirror import path_text
 from dragoman.text.languages import base_language
 
 _SAMPLE_UNITS = 1000
@@ -79,4 +80,4 @@ class Tmx(CorpusReader):
 
 
 def _units(path: Path) -> Iterator[TranslationUnit]:
-    return read_units(read_events(path), str(path), MAX_UNIT_BYTES)
+    return read_units(read_events(path), path_text(path), MAX_UNIT_BYTES)

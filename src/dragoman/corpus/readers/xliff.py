@@ -37,6 +37,7 @@ from dragoman.formats.xliff import (
     read_scopes,
     read_segments,
 )
+from dragoman.storage.mirror import path_text
 from dragoman.text.languages import language_nearness
 
 _MAX_NAMED_LANGUAGES = 20
@@ -51,7 +52,7 @@ class Xliff(CorpusReader):
     def languages_in(cls, paths: Sequence[Path]) -> tuple[str, ...]:
         """Return the languages of the first unit."""
         check_files(paths, cls.file_count)
-        for scope in read_scopes(read_events(paths[0]), str(paths[0])):
+        for scope in read_scopes(read_events(paths[0]), path_text(paths[0])):
             if scope.name in ("trans-unit", "unit"):
                 return scope.source_language or "", scope.target_language or ""
         return ()
@@ -61,7 +62,7 @@ class Xliff(CorpusReader):
         check_files(paths, self.file_count)
         other_languages: dict[str, None] = {}
         has_wanted = False
-        segments = read_segments(read_events(paths[0]), str(paths[0]), MAX_UNIT_BYTES)
+        segments = read_segments(read_events(paths[0]), path_text(paths[0]), MAX_UNIT_BYTES)
         for number, segment in enumerate(segments, 1):
             languages = segment.scope.source_language, segment.scope.target_language
             is_wanted = self._wants(*languages)
@@ -71,8 +72,8 @@ class Xliff(CorpusReader):
             yield _row(number, segment) if is_wanted else Reject(number, "other languages")
         if other_languages and not has_wanted:
             raise DataError(
-                f"{paths[0]} contains translations from {', '.join(other_languages)}, expected "
-                f"from {self.source} to {self.target}.\n"
+                f"{path_text(paths[0])} contains translations from {', '.join(other_languages)}, "
+                f"expected from {self.source} to {self.target}.\n"
                 f"Set `languages` to the codes of the file"
             )
 

@@ -59,7 +59,7 @@ class EncodeTask(PreparationTask):
         augmented = annotated = 0
         for start in range(0, max(1, len(rows)), _BLOCK_ROWS):
             block = rows.slice(start, _BLOCK_ROWS)
-            pairs = [*map(Pair, block["source"].to_pylist(), block["target"].to_pylist())]
+            pairs = list(table.pairs(block))
             if augments:
                 changed = [augment(pair, self.augmentation) for pair in pairs]
                 augmented += sum(map(ne, pairs, changed))

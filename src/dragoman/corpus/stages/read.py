@@ -104,5 +104,4 @@ def counts_of(folder: Path) -> ReadCounts:
 def read_pairs(folder: Path) -> Iterator[Pair]:
     """Yield the pairs of a corpus that was read."""
     for chunk in chunks_of(folder):
-        rows = table.read(chunk)
-        yield from map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())
+        yield from table.pairs(table.read(chunk))

@@ -9,7 +9,6 @@ Near duplicates are removed here too, and the statistics of the report are count
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -20,7 +19,6 @@ import pyarrow.compute as pc
 
 from dragoman.corpus import table
 from dragoman.corpus.counts import NoCounts, SplitCounts, SplitSizes, TextStatistics
-from dragoman.corpus.filter import Pair
 from dragoman.corpus.leakage import Leakage
 from dragoman.corpus.stages.deduplicate import near_duplicates
 from dragoman.corpus.task import PreparationTask
@@ -112,15 +110,11 @@ class SplitTask(PreparationTask):
         if not self.held_out:
             return is_leaked
         held_out = pa.concat_tables(map(table.read, self.held_out))
-        leakage = Leakage.of(_pairs(held_out))
+        leakage = Leakage.of(table.pairs(held_out))
         numbers = np.flatnonzero(self.settings.is_synthetic(rows))
-        pairs = _pairs(rows.take(table.numbers(numbers)))
+        pairs = table.pairs(rows.take(table.numbers(numbers)))
         is_leaked[numbers] = [leakage.contains(pair) for pair in pairs]
         return is_leaked
-
-
-def _pairs(rows: pa.Table) -> Iterator[Pair]:
-    return map(Pair, rows["source"].to_pylist(), rows["target"].to_pylist())
 
 
 def _hash(text: str, seed: int) -> int:

@@ -19,7 +19,7 @@ from dragoman.corpus.task import PreparationTask
 from dragoman.errors import DataError, Mistake, RecipeError
 from dragoman.recipe.schema import Recipe, TokenizerRecipe
 from dragoman.storage.files import atomic_folder
-from dragoman.storage.mirror import StoredPath, exists, fetch, local_path, locate
+from dragoman.storage.mirror import StoredPath, exists, fetch, local_path, locate, path_text
 from dragoman.tokenizer.folder import load_tokenizer, tokenizer_class
 
 SIDES = ("source", "target")
@@ -77,7 +77,7 @@ def find_tokenizers(
     if is_shared != settings.shared:
         actual, expected = ("one vocabulary", "two") if is_shared else ("two vocabularies", "one")
         what = (
-            f"{str(folder)!r} has {actual} for source and target, expected {expected}; "
+            f"{path_text(folder)!r} has {actual} for source and target, expected {expected}; "
             f"set tokenizer.shared: {str(is_shared).lower()}, or choose another folder"
         )
         raise RecipeError([Mistake("tokenizer.init_from", what)])
@@ -110,14 +110,14 @@ def _vocabulary(folder: Path) -> list[str]:
 def _file(folder: Path, kind: str) -> Path:
     if not folder.is_dir():
         raise DataError(
-            f"there is no folder {str(folder)!r}; expected a folder that `dragoman train` or "
+            f"there is no folder {path_text(folder)!r}; expected a folder that `dragoman train` or "
             "`dragoman prepare` wrote"
         )
     expected = tokenizer_class(kind)
     actual = type(load_tokenizer(folder))
     if actual is not expected:
         raise DataError(
-            f"{str(folder)!r} holds {actual.file_name}, expected {expected.file_name}; set "
+            f"{path_text(folder)!r} holds {actual.file_name}, expected {expected.file_name}; set "
             "tokenizer.kind to the kind of that tokenizer, or choose another folder"
         )
     return folder / expected.file_name
