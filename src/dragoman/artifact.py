@@ -194,9 +194,14 @@ def read_artifact(folder: Path, trust_parts: bool = False) -> Artifact:
     except FileNotFoundError:
         raise ArtifactError(_not_a_model(folder)) from None
     except (ValueError, TypeError, KeyError):
-        raise ArtifactError(f"{_FORMAT} of {str(folder)!r} cannot be read") from None
+        raise ArtifactError(
+            f"{_FORMAT} of {str(folder)!r} cannot be read; copy the folder again from the original"
+        ) from None
     if number != FORMAT:
-        raise ArtifactError(f"{str(folder)!r} has format {number}, expected {FORMAT}")
+        raise ArtifactError(
+            f"{str(folder)!r} has format {number}, expected {FORMAT}; use the version of Dragoman "
+            "that wrote it, or train again in another training.folder"
+        )
     damaged = list(verify_hashes(folder, hashes))
     if damaged:
         raise ArtifactError(

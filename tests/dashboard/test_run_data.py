@@ -105,3 +105,13 @@ def test_a_run_in_a_store_is_read(tmp_path, monkeypatch):
     run = read_run(local_path(f"file://{folder}"))
     assert run.heading.name == "run"
     assert run.points == read_run(folder).points
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"cost": 3}'])
+def test_a_damaged_card_does_not_hide_the_curves(tmp_path, text):
+    folder = write_run(tmp_path / "run")
+    (folder / "format.json").write_text("{}")
+    (folder / "card.json").write_text(text)
+    run = read_run(folder)
+    assert run.heading.cost == ""
+    assert run.points.progress

@@ -11,8 +11,10 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 import dragoman
+from dragoman.cli.app import app
 from dragoman.errors import DataError
 from dragoman.formats.base.folder import open_document
 from dragoman.interop.ctranslate2 import export
@@ -151,6 +153,24 @@ def test_memory_and_glossary_are_used(run, documents, tmp_path):
     assert {document.term_method for document in report.documents} == {"inserted"}
     assert report.total("terms_used") > 0
     assert "drei" in (tmp_path / "out" / "messages.po").read_text(encoding="utf-8")
+
+
+def test_the_summary_of_a_moved_document_has_its_new_path(run, documents, tmp_path):
+    with dragoman.Translator.load(run) as translator:
+        dragoman.translate_files(translator, [documents / "messages.po"], tmp_path / "out")
+        documents.rename(tmp_path / "moved")
+        moved = tmp_path / "moved" / "messages.po"
+        report = dragoman.translate_files(translator, [moved], tmp_path / "out")
+    (document,) = report.documents
+    assert document.was_complete
+    assert document.source == str(moved)
+
+
+def test_a_long_text_without_an_option_is_explained(tmp_path):
+    text = "one two three " * 30  # Longer than the name of a file can be.
+    done = CliRunner().invoke(app, ["translate", str(tmp_path), text])
+    assert isinstance(done.exception, DataError)
+    assert "To translate a text, type: dragoman translate" in str(done.exception)
 
 
 @pytest.mark.slow

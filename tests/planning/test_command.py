@@ -87,6 +87,15 @@ def test_the_time_limit_of_a_recipe_limits_the_updates():
     assert limited.value("updates") < 1000
 
 
+def test_validations_and_checkpoints_count_for_the_time_limit():
+    settings = ["training.minutes=10", "training.validate_every=10", "training.save_every=10"]
+    options = PlanOptions(pairs=1000)
+    limited = plan("tiny", [*ONE_LAYER, *settings], options).stage("training")
+    assert limited.value("updates") > 1
+    start_seconds = 12
+    assert limited.value("time") == pytest.approx(600 + start_seconds, rel=0.1)
+
+
 def test_own_prices_replace_the_built_in_ones(tmp_path):
     content = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
     content["currency"] = "EUR"

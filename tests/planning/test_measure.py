@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.errors import DataError, DragomanError
 from dragoman.planning.figures import STAGES
-from dragoman.planning.measure import _power_law
+from dragoman.planning.measure import _micro_batch, _power_law
 from dragoman.planning.usage import run_measured
 from dragoman.workflow.planning import PlanOptions, plan
 
@@ -52,6 +52,15 @@ def test_a_cost_that_grows_with_the_square_root_is_found():
     assert law.at(16_000) == pytest.approx(8.0)
     assert law.at(10**9) == law.at(16_000)
     assert _power_law((1000, 4000), [0.0, 4.0], 16_000).at(8000) == pytest.approx(8.0)
+
+
+@pytest.mark.parametrize("tokens", [257, 1024, 5000])
+@pytest.mark.parametrize("planned", [1, 257, 297, 700, 9000])
+def test_the_longest_pair_fits_into_a_measured_micro_batch(tokens, planned):
+    longest = 257
+    count = -(-tokens // _micro_batch(tokens, planned, longest))  # As training counts.
+    assert tokens // count >= longest
+    assert count <= max(1, -(-tokens // planned))
 
 
 def test_devices_elsewhere_cannot_be_measured():

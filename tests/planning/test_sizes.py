@@ -5,6 +5,7 @@ from itertools import islice
 import pytest
 import torch
 
+from dragoman.data.manifest import Manifest
 from dragoman.data.store import Prepared
 from dragoman.errors import DataError
 from dragoman.model.build import build_model
@@ -155,6 +156,12 @@ def test_a_corpus_that_is_not_prepared_needs_its_size(tmp_path):
         corpus_size(load_recipe("tiny"), tmp_path, 0, 0)
     size = corpus_size(load_recipe("tiny"), tmp_path, 100, 20)
     assert (size.source_tokens, size.longest, size.basis) == (2000, 257, "estimated")
+
+
+def test_a_prepared_corpus_without_pairs_is_explained(tmp_path):
+    (tmp_path / "manifest.json").write_text(Manifest(train=()).to_json())
+    with pytest.raises(DataError, match="has no training pair"):
+        corpus_size(load_recipe("tiny"), tmp_path, 0, 0)
 
 
 @pytest.mark.slow

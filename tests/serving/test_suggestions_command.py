@@ -217,7 +217,7 @@ def test_numbers_and_ranges(folder):
         (("approve",), "--without-problems, and not both"),
         (("approve", "1", "--without-problems"), "and not both"),
         (("reject",), "--with-problems, and not both"),
-        (("approve", "1", "77"), "no suggestion 77"),
+        (("approve", "1", "77"), "no suggestion 77.* list --state state --status all"),
         (("approve", "one"), "found 'one'"),
     ]:
         with pytest.raises(DataError, match=message):

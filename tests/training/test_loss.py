@@ -150,6 +150,20 @@ def test_without_gradients_the_loss_is_the_same():
     assert chunked_loss(states.detach(), weight, expected, 0.1, 16).equal(loss)
 
 
+def test_validation_computes_no_gradients(monkeypatch):
+    states, weight, expected = problem(6, 7, 4)
+    product, calls = torch.mm, []
+
+    def counted(*arguments, **options):
+        calls.append(arguments)
+        return product(*arguments, **options)
+
+    monkeypatch.setattr(torch, "mm", counted)
+    with torch.no_grad():
+        chunked_loss(states, weight.requires_grad_(), expected, 0.1, 2)
+    assert len(calls) == 3, "one product for each of three chunks"
+
+
 def micro_batch(lengths=(7, 4, 1)):
     source = sentences(lengths)
     target = sentences(lengths)

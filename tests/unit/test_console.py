@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.console import EXTRA_PACKAGES, needs, printable, split_settings
+from dragoman.cli.console import (
+    EXTRA_PACKAGES,
+    complete_recipe,
+    needs,
+    printable,
+    split_settings,
+)
 from dragoman.cli.prepare import prepare
 from dragoman.errors import MissingExtraError
 
@@ -66,9 +72,22 @@ def test_the_packages_are_those_of_the_extras():
 def test_settings_are_separated_from_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run=1").mkdir()
-    arguments = ["run=1", "other", "decoding.beam_size=2"]
-    assert split_settings(arguments) == (["run=1", "other"], ["decoding.beam_size=2"])
+    long = f"corpus.filters=[{', '.join(['length'] * 50)}]"  # Too long for the name of a file.
+    arguments = ["run=1", "other", "decoding.beam_size=2", long]
+    assert split_settings(arguments) == (["run=1", "other"], ["decoding.beam_size=2", long])
 
 
 def test_control_characters_are_not_printed():
     assert printable("a\x1b[2Jb") == "a\ufffd[2Jb"
+
+
+def test_recipes_are_completed_as_they_are_typed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my [1]").mkdir()
+    for name in ("my.yaml", "my.txt", "my [1]/recipe.yaml"):
+        (tmp_path / name).touch()
+    assert complete_recipe("my") == ["my [1]/", "my.yaml"]
+    assert complete_recipe("./my.") == ["./my.yaml"]
+    assert complete_recipe("my [1]/") == ["my [1]/recipe.yaml"]
+    assert complete_recipe(f"{tmp_path}/my.") == [f"{tmp_path}/my.yaml"]
+    assert complete_recipe("bas") == ["base"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.console import needs, split_settings, stoppable
+from dragoman.cli.console import is_setting, needs, split_settings, stoppable
 from dragoman.cli.help import Command
 from dragoman.errors import DataError, RefusedError
 
@@ -34,10 +34,9 @@ def repeat_options(arguments: list[str], options: Sequence[str] = _SEVERAL) -> l
     repeated: list[str] = []
     option, has_value = "", False
     for argument in arguments:
-        is_setting = "=" in argument and not Path(argument).exists()
         if argument.startswith("-"):
             option, has_value = (argument if argument in options else ""), False
-        elif option and not is_setting:
+        elif option and not is_setting(argument):
             if has_value:
                 repeated.append(option)
             has_value = True

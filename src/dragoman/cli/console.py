@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape, glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -106,9 +107,15 @@ def print_warnings(recipe: Recipe) -> None:
         typer.echo(f"dragoman: {warning}", err=True)
 
 
+def is_setting(argument: str) -> bool:
+    """Whether an argument is KEY=VALUE, and not the name of a file."""
+    # Not `Path.exists`: it raises an error if a value is too long for the name of a file.
+    return "=" in argument and not os.path.exists(argument)
+
+
 def split_settings(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Separate the names of runs from settings; the name of a folder may contain =."""
-    settings = [text for text in arguments if "=" in text and not Path(text).exists()]
+    settings = list(filter(is_setting, arguments))
     return [text for text in arguments if text not in settings], settings
 
 
@@ -116,8 +123,8 @@ def complete_recipe(incomplete: str) -> list[str]:
     """Complete the name of a preset, a recipe file or a folder in the shell."""
     from dragoman.recipe.files import preset_names
 
-    paths = sorted(Path().glob(f"{incomplete}*")) if incomplete.strip("/") else []
-    files = [f"{path}/" if path.is_dir() else str(path) for path in paths]
+    paths = sorted(glob(f"{escape(incomplete)}*")) if incomplete else []
+    files = [f"{path}/" if Path(path).is_dir() else path for path in paths]
     recipes = [name for name in files if name.endswith((".yaml", ".yml", "/"))]
     return [name for name in preset_names() if name.startswith(incomplete)] + recipes
 

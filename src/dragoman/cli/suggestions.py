@@ -229,7 +229,7 @@ def _decide(
     with _opened(folder) as opened:
         problems: Counter[str] = Counter()
         if ids:
-            chosen = _chosen(ids, opened.suggestions())
+            chosen = _chosen(ids, opened.suggestions(), folder)
         else:
             new = [row for row in _checked(opened) if row.suggestion.status == "new"]
             problems.update(problem for row in new for problem in row.problems)
@@ -251,7 +251,9 @@ def _decide(
         typer.echo(f"To look at them, type: {_command('review', folder)}")
 
 
-def _chosen(ids: Sequence[str], suggestions: Iterable[Suggestion]) -> list[Suggestion]:
+def _chosen(
+    ids: Sequence[str], suggestions: Iterable[Suggestion], folder: Path
+) -> list[Suggestion]:
     """Return the suggestions that numbers and ranges name; a range may have gaps."""
     by_id = {suggestion.id: suggestion for suggestion in suggestions}
     chosen: dict[int, Suggestion] = {}
@@ -263,8 +265,8 @@ def _chosen(ids: Sequence[str], suggestions: Iterable[Suggestion]) -> list[Sugge
         numbers = [number for number in by_id if first <= number <= last]
         if not numbers:
             raise DataError(
-                f"there is no suggestion {text}. The numbers are in the list: dragoman suggestions "
-                "list"
+                f"there is no suggestion {text}. To list the numbers, type: "
+                f"{_command('list', folder)} --status all"
             )
         chosen |= {number: by_id[number] for number in numbers}
     return list(chosen.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterable
@@ -327,8 +328,9 @@ def _split_arguments(run: str, arguments: list[str]) -> tuple[list[str], list[st
     documents: list[str] = []
     for argument in arguments:
         path = Path(argument)
-        is_model = path.is_dir() and (resolve_model(path) / "recipe.yaml").is_file()
-        is_path = path.exists() or any(character in argument for character in "*?[")
+        # Not `Path.exists`: it raises an error if a text is too long for the name of a file.
+        is_model = os.path.isdir(path) and (resolve_model(path) / "recipe.yaml").is_file()
+        is_path = os.path.exists(path) or any(character in argument for character in "*?[")
         if "=" in argument and not is_path:
             settings.append(argument)
         elif is_path and not is_model:

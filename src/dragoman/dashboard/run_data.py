@@ -19,6 +19,7 @@ from dragoman.dashboard.samples import ValidationSamples, read_samples
 from dragoman.errors import ArtifactError, RecipeError
 from dragoman.recipe.files import load_recipe
 from dragoman.storage.mirror import exists, fetch_all, locate, path_text
+from dragoman.training.card import read_card
 from dragoman.training.journal import JOURNAL, SAMPLES, read_lines
 
 MAX_PROGRESS = 5000
@@ -123,9 +124,6 @@ def read_heading(folder: Path, name: str = "") -> Heading:
             f"{path_text(folder)!r} is not a run of this version of Dragoman: {error}"
         ) from None
     model = recipe.model
-    card: dict[str, Any] = {}
-    if (folder / _FORMAT).exists() and (folder / CARD).exists():
-        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
     layers = f"{model.encoder_layers}+{model.decoder_layers} layers"
     return Heading(
         name=name or folder_name(folder),
@@ -133,8 +131,17 @@ def read_heading(folder: Path, name: str = "") -> Heading:
         model=f"{model.architecture}, {layers}, width {model.width}",
         steps=recipe.training.steps,
         label_smoothing=recipe.training.label_smoothing,
-        cost=str(card.get("cost", "")),
+        cost=_cost(folder),
     )
+
+
+def _cost(folder: Path) -> str:
+    """Return the cost of a finished run; empty if there is no card, or none that can be read."""
+    try:
+        card = read_card(folder) if (folder / _FORMAT).exists() else None
+    except ArtifactError:
+        return ""  # The curves are complete without it.
+    return "" if card is None else card.cost
 
 
 def read_points(folder: Path, since: Position) -> Points:

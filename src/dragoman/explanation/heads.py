@@ -123,11 +123,11 @@ def _distinguished(role: Role, head: HeadSummary, alike: Sequence[HeadSummary]) 
         # The share of the pattern itself is in the description already.
         if is_known and descriptions[role] != pattern:
             differences[descriptions[role]] = own - mean(shares)
-    place = max(differences, key=lambda place: abs(differences[place]))
-    difference = differences[place]
+    position = max(differences, key=lambda name: abs(differences[name]))
+    difference = differences[position]
     if abs(difference) >= DIFFERENT:
         points = f"{100 * difference:+.0f}".replace("-", "−")
-        text = f"{place} {points} points"
+        text = f"{position} {points} points"
     else:
         evenness = head.evenness - mean(other.evenness for other in alike)
         if abs(evenness) < DIFFERENT:

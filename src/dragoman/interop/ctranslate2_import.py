@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,7 +117,8 @@ def _unpacked(path: Path, scratch: Path) -> Iterator[Path]:
         try:
             with zipfile.ZipFile(path) as archive:
                 _unpack(path, archive, Path(temporary))
-        except zipfile.BadZipFile as error:
+        # A damaged, an encrypted and an unusual archive.
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
             raise ArtifactError(
                 f"{str(path)!r} cannot be read: {error}; expected an Argos package. Download it "
                 "again"
@@ -126,7 +128,8 @@ def _unpacked(path: Path, scratch: Path) -> Iterator[Path]:
 
 def _unpack(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
     """Unpack the files that are used, by their last names: no path of an archive is trusted."""
-    names = [PurePosixPath(name) for name in archive.namelist() if not name.endswith("/")]
+    files = [file for file in archive.infolist() if not file.is_dir()]
+    names = {PurePosixPath(file.filename): file for file in files}
     root = next((name.parent for name in names if name.name == _METADATA), None)
     if root is None:
         raise ArtifactError(
@@ -134,12 +137,12 @@ def _unpack(path: Path, archive: zipfile.ZipFile, folder: Path) -> None:
             f"{_METADATA}, model/ and {_SHARED_SENTENCEPIECE}"
         )
     (folder / "model").mkdir()
-    for name in names:
+    for name, file in names.items():
         if name.parent not in (root, root / "model"):
             continue
         target = folder / name.name if name.parent == root else folder / "model" / name.name
-        with archive.open(str(name)) as packed, target.open("wb") as file:
-            shutil.copyfileobj(packed, file, 1 << 20)
+        with archive.open(file) as packed, target.open("wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked, 1 << 20)
 
 
 def _read_argos(path: Path, folder: Path, languages: LanguagesRecipe) -> _Model:
@@ -260,12 +263,20 @@ def _vocabulary(folder: Path, side: str) -> list[str]:
             return _read_json(path, list[str])
         path = folder / f"{name}.txt"
         if path.is_file():
-            lines = path.read_text(encoding="utf-8").split("\n")
-            return [line.removesuffix("\r") for line in lines if line.removesuffix("\r")]
+            return _read_lines(path)
     raise ArtifactError(
         f"{str(folder)!r} has no {side} vocabulary, expected shared_vocabulary.json or "
         f"{side}_vocabulary.json; convert the model again"
     )
+
+
+def _read_lines(path: Path) -> list[str]:
+    """Read the lines of an older vocabulary file, without empty ones."""
+    try:
+        lines = path.read_bytes().decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{path} is not UTF-8 ({error.reason}); copy it again") from None
+    return [line.removesuffix("\r") for line in lines if line.removesuffix("\r")]
 
 
 def _tokenizer(path: Path, names: Sequence[str], config: _Config) -> Marian:

@@ -106,7 +106,10 @@ def export(
         try:
             save_file(weights, temporary / "model.safetensors", metadata={"format": "pt"})
         except SafetensorError as error:
-            raise SaveError(f"the model cannot be written: {error}") from None
+            raise SaveError(
+                f"the model cannot be written to {str(destination)!r}: {error}; free some space, "
+                "and type the same command again"
+            ) from None
         if destination.exists():
             destination.rename(old)
     shutil.rmtree(old, ignore_errors=True)

@@ -4,7 +4,7 @@
     Argos package                   an export, to translate and serve with    ctranslate2_import.py
     CTranslate2 folder              an export                                 ctranslate2_import.py
 
-A run or an export of Dragoman needs no import: it can be copied to any place.
+A run or an export of Dragoman needs no import: it can be copied to any folder.
 """
 
 from __future__ import annotations

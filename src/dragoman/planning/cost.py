@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from dragoman.planning.figures import Basis, BudgetAnswer, Figure, Stage, StageName
@@ -62,7 +63,10 @@ class TrainingJob:
         settings = self.model.recipe.training
         if not settings.minutes:
             return settings.steps
-        return max(1, min(settings.steps, int(60 * settings.minutes / self.update_seconds)))
+        # Validations and checkpoints count for the limit too. They repeat after so many updates.
+        period = math.lcm(settings.validate_every, settings.save_every)
+        seconds = (self.wall_seconds(period) - self.rates.start_seconds) / period
+        return max(1, min(settings.steps, int(60 * settings.minutes / seconds)))
 
     def other_seconds(self, updates: int) -> float:
         """Wall-clock seconds besides updates: start, validations, checkpoints."""

@@ -139,9 +139,16 @@ def choose_machines(prices: Prices, gpus: str, machines: int, cores: int) -> Mac
         raise DataError(f"found --gpus {gpus!r}, expected COUNTxDEVICE, for example 8x{kind}")
     device = prices.devices[kind]
     all_cores = cores or machines * count * prices.cores_per_gpu
-    each = f"{machines} machines of {count}" if machines > 1 else f"{count}"
+    amount = f"{machines} machines of {count}" if machines > 1 else f"{count}"
     return Machines(
-        f"{each} × {kind}", device, machines, count, core, all_cores, device.memory, prices.network
+        f"{amount} × {kind}",
+        device,
+        machines,
+        count,
+        core,
+        all_cores,
+        device.memory,
+        prices.network,
     )
 
 

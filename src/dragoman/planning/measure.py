@@ -136,7 +136,7 @@ def measure_training(
         settings.validation_pairs, _clamp(_VALIDATION_SECONDS / pair_seconds, _VALIDATION_PAIRS)
     )
     is_whole = memory.micro_batches == 1
-    micro_batch = tokens if is_whole else max(min(memory.micro_batch, tokens), corpus.longest)
+    micro_batch = tokens if is_whole else _micro_batch(tokens, memory.micro_batch, corpus.longest)
     changed = _changed(
         trial.recipe,
         "training",
@@ -174,6 +174,13 @@ def measure_training(
         micro_batch=tokens // micro_batches,
         basis="measured",
     )
+
+
+def _micro_batch(tokens: int, planned: int, longest: int) -> int:
+    """Return the tokens of a micro-batch: about the planned number, and enough for every pair."""
+    # Training divides an update into equal micro-batches, so each may be smaller than this.
+    count = min(-(-tokens // planned), tokens // longest)
+    return -(-tokens // count)
 
 
 def measure_translation(trial: Trial, run: Path, source: Path) -> ItemRates:

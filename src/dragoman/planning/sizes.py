@@ -81,8 +81,14 @@ def corpus_size(recipe: Recipe, folder: Path, pairs: int, tokens_per_pair: float
     if not pairs and mirror.exists(folder / MANIFEST):
         manifest = read_manifest(folder)
         shards = manifest.train
+        pairs = sum(shard.rows for shard in shards)
+        if not pairs:
+            raise DataError(
+                f"{mirror.path_text(folder)!r} has no training pair, expected at least one; "
+                "report.html in that folder says why pairs were dropped"
+            )
         return CorpusSize(
-            pairs=sum(shard.rows for shard in shards),
+            pairs=pairs,
             source_tokens=sum(shard.source_tokens for shard in shards),
             target_tokens=sum(shard.target_tokens for shard in shards),
             longest=1 + max(shard.longest for shard in shards),

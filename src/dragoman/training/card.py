@@ -74,5 +74,6 @@ def read_card(run: Path) -> Card | None:
         return None
     except (ValidationError, ValueError):
         raise ArtifactError(
-            f"{CARD} of {str(run)!r} cannot be read; finish its training again to write a new one"
+            f"{CARD} of {str(run)!r} cannot be read; to write a new one, type the command of its "
+            "training again: dragoman train RECIPE"
         ) from None

@@ -110,6 +110,8 @@ def chunked_loss(
     chunk: int = CHUNK,
 ) -> Float[Tensor, ""]:
     """Return the same loss with at most `chunk` rows of logits in memory."""
+    if not torch.is_grad_enabled():  # `needs_input_grad` does not consider `torch.no_grad`.
+        states, weight = states.detach(), weight.detach()
     loss: Tensor = _ChunkedLoss.apply(states, weight, expected, label_smoothing, chunk)  # type: ignore[no-untyped-call]
     return loss
 

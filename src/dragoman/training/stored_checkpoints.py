@@ -80,8 +80,8 @@ class StoredCheckpoints(Checkpoints):
 
     def __enter__(self) -> Self:
         """Find the checkpoints in the store, and remove what a crash left on this machine."""
-        found = complete_steps(self._url(), "step") if self.world.is_main else []
-        self._steps = json.loads(self.world.gather_text(json.dumps(found))[0])
+        stored = complete_steps(self._url(), "step") if self.world.is_main else []
+        self._steps = json.loads(self.world.gather_text(json.dumps(stored))[0])
         if self.world.is_node_main:
             self._remove_partials()
         return self
@@ -210,6 +210,8 @@ class StoredCheckpoints(Checkpoints):
 
     def _publish(self, step: int, manifest: FolderManifest, journals: Mapping[str, bytes]) -> None:
         """Upload the files of this machine. The main rank waits for the others and publishes."""
+        if not self.world.is_node_main:
+            return  # The first rank of the machine uploads the files of all its ranks.
         url = self._url(step)
         missing = upload_part(url, self._path(step), manifest)
         if self._lease is None:

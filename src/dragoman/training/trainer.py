@@ -196,7 +196,8 @@ class Trainer:
             state.best_metric, state.best_value = settings.best_metric, None
         value = scores.bleu if settings.best_metric == "bleu" else -scores.loss
         is_better = state.best_value is None or value > state.best_value + settings.min_delta
-        is_best = is_better and self._keeps_general_quality(scores)
+        # No value is larger than NaN, so NaN would stay the best one to the end.
+        is_best = is_better and self._keeps_general_quality(scores) and math.isfinite(value)
         if is_best:
             state.best_value, state.best_step = value, state.step
             state.validations_without_improvement = 0

@@ -311,7 +311,8 @@ class _Job:
         key = hashlib.sha256(f"{sha256(source)}{self.facts}".encode()).hexdigest()
         card = target.with_name(f".{target.name}.card.json")
         if not self.is_dry and (earlier := _finished(card, target, key)) is not None:
-            return earlier.model_copy(update={"was_complete": True})
+            paths = {"source": str(source), "output": str(target)}  # They may have moved.
+            return earlier.model_copy(update={**paths, "was_complete": True})
         languages = (self.options.source_language, self.options.target_language)
         document = open_document(source, *languages)
         summary = DocumentSummary(

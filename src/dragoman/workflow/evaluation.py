@@ -205,7 +205,7 @@ def _find_test_set(run: Path) -> _Text:
         )
     if corpus_hash is None:
         raise ArtifactError(
-            f"{str(run)!r} has no readable card (card.json), so its training corpus is unknown. "
+            f"{str(run)!r} has no card (card.json), so its training corpus is unknown. "
             f"{_own_text_advice(run)}"
         )
     named = load_recipe(run / "recipe.yaml").corpus.folder

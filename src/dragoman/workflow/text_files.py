@@ -167,9 +167,8 @@ def translate_text_files(
     job_key = stage_key([file.key for file in files])
     card_path = local_path(request.output) / f"translation-{job_key}.card.json"
     was_complete = not missing
-    if was_complete and mirror.exists(card_path):
-        card = CostCard.model_validate_json(mirror.read_text(card_path))
-    else:
+    card = _read_cost(card_path) if was_complete else None
+    if card is None:
         written = [one for file in files if (one := file.card()) is not None]
         card = CostCard(
             key=job_key,
@@ -192,6 +191,14 @@ def translate_text_files(
         remove(file.all_parts)
     _remove_if_empty(local_path(request.output) / _PARTS)
     return TextFilesResult(local_path(request.output), card, card_path, was_complete)
+
+
+def _read_cost(path: Path) -> CostCard | None:
+    """Read the card of an earlier run of the command, if there is one."""
+    try:
+        return CostCard.model_validate_json(mirror.read_text(path))
+    except (OSError, ValidationError):
+        return None
 
 
 def _translate(

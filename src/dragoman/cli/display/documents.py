@@ -43,7 +43,7 @@ def documents_progress() -> Iterator[Callable[[DocumentsProgress], None]]:
         if not bar.tasks:
             bar.add_task("", total=progress.total, rate="")
             bar.start()
-        rate = f"{progress.document.name}: {progress.units:,} texts"
+        rate = f"{progress.document.name}: {_texts(progress.units)}"
         bar.update(bar.tasks[0].id, completed=progress.number - 1, rate=rate)
 
     try:
@@ -66,7 +66,7 @@ def show_documents(report: DocumentsReport, *, as_json: bool, is_dry: bool) -> N
     if is_dry or len(report.documents) > 1:
         units, characters = report.total("units"), report.total("characters")
         console.print(
-            f"{len(report.documents)} documents: {units:,} texts, "
+            f"{len(report.documents)} documents: {_texts(units)}, "
             f"{characters:,} characters{' to translate' if is_dry else ''}",
             soft_wrap=True,
         )
@@ -83,12 +83,16 @@ def show_documents(report: DocumentsReport, *, as_json: bool, is_dry: bool) -> N
         console.print(f"  and {rest:,} more; --json lists them", soft_wrap=True)
 
 
+def _texts(count: int) -> str:
+    return "1 text" if count == 1 else f"{count:,} texts"
+
+
 def _line(document: DocumentSummary, *, is_dry: bool) -> str:
     if document.error:
         return f"{document.source}: not translated. {document.error}"
     if document.was_complete:
         return f"{document.output}: already complete; nothing to do"
-    texts = "1 text" if document.units == 1 else f"{document.units:,} texts"
+    texts = _texts(document.units)
     if is_dry:
         return f"{document.source}: {texts}, {document.characters:,} characters to translate"
     counts = [

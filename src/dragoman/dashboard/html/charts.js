@@ -46,7 +46,7 @@ function numberText(chart, value) {
     { minimumFractionDigits: chart.digits, maximumFractionDigits: chart.digits });
 }
 
-/* The point nearest to a place on the horizontal axis. */
+/* The point nearest to a position on the horizontal axis. */
 function nearest(points, x) {
   let [low, high] = [0, points.length - 1];
   while (high - low > 1) {

@@ -67,10 +67,10 @@ function drawLayers(source) {
   byId("layer-label").hidden = count < 2;
   if (byId("layer").options.length === count) return;
   byId("layer").replaceChildren(...Array.from({ length: count }, (_, layer) => {
-    let place = "";
-    if (layer === 0) place = " (bottom)";
-    if (layer === count - 1) place = " (top)";
-    return element("option", { value: layer }, `${layer + 1}${place}`);
+    let position = "";
+    if (layer === 0) position = " (bottom)";
+    if (layer === count - 1) position = " (top)";
+    return element("option", { value: layer }, `${layer + 1}${position}`);
   }));
   byId("layer").value = String(chosen.layer === null ? count - 1 : Math.min(chosen.layer, count - 1));
 }

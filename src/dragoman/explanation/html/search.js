@@ -29,7 +29,7 @@ function reason(hypothesis, step) {
   }[hypothesis.outcome];
 }
 
-/* The hypotheses on the way to the translation. */
+/* The hypotheses from the first token to the translation. */
 function bestPath() {
   const [text, length, total] = search.finished[0];
   const path = new Set();
