@@ -318,9 +318,9 @@ def test_the_html_page_is_self_contained_and_escapes_text(finding):
 # All claims
 
 
-SHORT = ("C9", "C14", "C18", "C25")
-"""Claims that take at most half a minute each; C18 trains translators. The other verdicts that do
-not depend on the seed are tested in test_claims_exact.py."""
+SHORT = ("C9", "C14", "C25")
+"""Claims that take seconds each. The other verdicts that do not depend on the seed are tested in
+test_claims_exact.py, and claims that train translators in test_claims_baselines.py."""
 
 
 @pytest.mark.timeout(1200)
