@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from dragoman.evaluation.metrics import TOKENIZED_BLEU, measure
@@ -36,7 +37,6 @@ BUDGET = Budget(updates=1_000, tokens=2_048, vocabulary=4_000, dropout=0.1)
 BASE = "base"
 SEEDS = (1, 2, 3)
 """An ensemble has the models of a seed and of the seeds after it; the first follows the last."""
-SCORES = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,6 @@ class Row:
     """One change: settings of the training, of the search, or how many models are averaged."""
 
     name: str
-    group: str
     changes: Mapping[str, str] = field(default_factory=dict)
     """Settings of the recipe that differ from the base."""
     model: str = TRANSFORMER
@@ -56,30 +55,30 @@ class Row:
 
 
 ROWS = (
-    Row(BASE, ""),
-    Row("label smoothing 0", "loss", {"training.label_smoothing": "0"}),
-    Row("label smoothing 0.2", "loss", {"training.label_smoothing": "0.2"}),
-    Row("inverse square root", "schedule", {"training.schedule": "inverse_sqrt"}),
-    Row("warm-up 1 %", "schedule", {"training.warmup_steps": "10"}),
-    Row("warm-up 30 %", "schedule", {"training.warmup_steps": "300"}),
-    Row("Muon", "optimizer", {"training.optimizer": "muon", "training.learning_rate": "0.004"}),
-    Row("one head", "heads", {"model.heads": "1"}),
-    Row("two heads", "heads", {"model.heads": "2"}),
-    Row("eight heads", "heads", {"model.heads": "8"}),
-    Row("output matrix tied", "tying", {"model.tied_embeddings": "output"}),
-    Row("nothing tied", "tying", {"model.tied_embeddings": "none"}),
-    Row("no averaging", "averaging", {"training.ema_decay": "0"}),
-    Row("post-norm", "norm", {"model.norm": "post"}),
-    Row("learned positions", "positions", {"model.position": "learned"}),
-    Row("rotary positions", "positions", {"model.position": "rotary"}),
-    Row("LSTM with attention", "architecture", model=RECURRENT),
-    Row("CNN with attention", "architecture", model=CONVOLUTIONAL),
-    Row("beam size 1", "search", beam_size=1),
-    Row("beam size 10", "search", beam_size=10),
-    Row("length penalty 0", "search", length_penalty=0.0),
-    Row("length penalty 2", "search", length_penalty=2.0),
-    Row("ensemble of two", "ensemble", ensemble=2),
-    Row("ensemble of three", "ensemble", ensemble=3),
+    Row(BASE),
+    Row("label smoothing 0", {"training.label_smoothing": "0"}),
+    Row("label smoothing 0.2", {"training.label_smoothing": "0.2"}),
+    Row("inverse square root", {"training.schedule": "inverse_sqrt"}),
+    Row("warm-up 1 %", {"training.warmup_steps": "10"}),
+    Row("warm-up 30 %", {"training.warmup_steps": "300"}),
+    Row("Muon", {"training.optimizer": "muon", "training.learning_rate": "0.004"}),
+    Row("one head", {"model.heads": "1"}),
+    Row("two heads", {"model.heads": "2"}),
+    Row("eight heads", {"model.heads": "8"}),
+    Row("output matrix tied", {"model.tied_embeddings": "output"}),
+    Row("nothing tied", {"model.tied_embeddings": "none"}),
+    Row("no averaging", {"training.ema_decay": "0"}),
+    Row("post-norm", {"model.norm": "post"}),
+    Row("learned positions", {"model.position": "learned"}),
+    Row("rotary positions", {"model.position": "rotary"}),
+    Row("LSTM with attention", model=RECURRENT),
+    Row("CNN with attention", model=CONVOLUTIONAL),
+    Row("beam size 1", beam_size=1),
+    Row("beam size 10", beam_size=10),
+    Row("length penalty 0", length_penalty=0.0),
+    Row("length penalty 2", length_penalty=2.0),
+    Row("ensemble of two", ensemble=2),
+    Row("ensemble of three", ensemble=3),
 )
 
 
@@ -150,26 +149,28 @@ def values(scored: Mapping[str, Mapping[str, float]], name: str) -> list[float]:
 def table(figures: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
     """Return the Markdown table: means over seeds, and the difference from the base."""
     lines = [
-        "| change | what | seeds | BLEU | difference (95 %) | chrF | difference | parameters "
-        "| FLOPs | minutes |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| change | seeds | BLEU | difference (95 %) | chrF (difference) | parameters | FLOPs "
+        "| minutes |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in ROWS:
         if row.name not in figures:
             continue
         scored = figures[row.name]
-        shared = [seed for seed in scored if seed in figures[BASE]]
-        cells = [row.name, row.group, str(len(scored))]
-        for metric in SCORES:
-            own = values(scored, metric)
-            base = [figures[BASE][seed][metric] for seed in sorted(shared, key=int)]
-            cells.append(f"{mean(own):.1f}")
-            if row.name == BASE or len(shared) < 2:
-                cells.append("")
-                continue
-            change = difference_interval(base, own)
-            interval = f" ({change.low:+.1f} to {change.high:+.1f})" if metric == "bleu" else ""
-            cells.append(f"{change.mean:+.1f}{interval}")
+        shared = sorted((seed for seed in scored if seed in figures[BASE]), key=int)
+        bleu, chrf = (f"{mean(values(scored, metric)):.1f}" for metric in ("bleu", "chrf"))
+        interval = ""
+        if row.name != BASE and len(shared) >= 2:
+            of_bleu, of_chrf = (
+                difference_interval(
+                    [figures[BASE][seed][metric] for seed in shared],
+                    [scored[seed][metric] for seed in shared],
+                )
+                for metric in ("bleu", "chrf")
+            )
+            interval = f"{of_bleu.mean:+.1f} ({of_bleu.low:+.1f} to {of_bleu.high:+.1f})"
+            chrf += f" ({of_chrf.mean:+.1f})"
+        cells = [row.name, str(len(scored)), bleu, interval, chrf]
         cells.append(f"{mean(values(scored, 'parameters')) / 1e6:.2f} M")
         cells.append(f"{mean(values(scored, 'flops')):.1e}")
         cells.append(f"{mean(values(scored, 'minutes')):.0f}")
@@ -194,7 +195,8 @@ def draw(figures: Mapping[str, Mapping[str, Mapping[str, float]]], path: Path) -
     axes.invert_yaxis()
     axes.set_xlabel("BLEU on test 2016 (dots: seeds; diamond: mean with 95 % interval)")
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, metadata={"Date": None})
+    with rc_context({"svg.hashsalt": path.stem}):  # The same figures give the same file.
+        figure.savefig(path, metadata={"Date": None})
 
 
 def write() -> None:
