@@ -493,6 +493,6 @@ def test_codes_that_would_be_read_as_one_are_not_joined():
 
 
 def test_a_line_break_from_the_model_becomes_a_space_and_does_not_join_words():
-    model = FunctionModel(lambda _: "eins\u2028zwei\vdrei\x00\tvier")
+    model = FunctionModel(lambda _: "eins\u2028zwei\vdrei\tv\x00ier\n")
     (result,) = DocumentTranslator(model, Options("en", "de")).translate([Unit("1", ("One",), 1)])
     assert result.target.content == ("Eins zwei drei vier",)

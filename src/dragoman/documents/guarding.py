@@ -37,10 +37,10 @@ class Item:
 Guarded = tuple[str | Item, ...]
 """Free text and the items between it."""
 
-_BREAKS = re.compile("[\t-\r\x85\u2028\u2029]+")
-"""Tabs, and all characters that end a line."""
-_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-"""Control characters, half characters."""
+_BREAKS = re.compile(r"(?<=\S)[\t-\r\x85\u2028\u2029]+(?=\S)")
+"""Tabs and line breaks between words."""
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
+"""Control characters, line separators, half characters."""
 
 MARK = "\ufffc"
 """Stands for an item (object replacement character)."""
