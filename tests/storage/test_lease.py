@@ -13,7 +13,8 @@ from dragoman.storage.remote import Store, open_store, parse_url
 @pytest.fixture
 def url(folder_url, monkeypatch):
     monkeypatch.setattr(lease, "RENEW_SECONDS", 0.1)
-    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 0.6)
+    # Long enough for a renewal on a busy machine.
+    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 20)
     found = parse_url(folder_url)
     assert found is not None
     return found
@@ -52,6 +53,7 @@ def test_a_renewal_that_is_still_written_does_not_undo_the_release(url, monkeypa
 
 def test_a_lease_that_is_not_renewed_expires(url, monkeypatch):
     monkeypatch.setattr(lease, "RENEW_SECONDS", 60)
+    monkeypatch.setattr(lease, "EXPIRY_SECONDS", 0.6)
     waited: list[str] = []
     with leased(url) as first:
         with leased(url, wait=waited.append) as second:
@@ -73,24 +75,24 @@ def test_processes_of_one_job_take_over_at_once(url):
 
 def test_of_many_at_the_same_time_one_gets_it(url):
     outcomes: list[bool] = []
-    taken, ended = threading.Event(), threading.Event()
+    refused, ended = threading.Semaphore(0), threading.Event()
 
     def take() -> None:
         try:
             with leased(url):
                 outcomes.append(True)
-                taken.set()
                 ended.wait()
         except LeaseHeldError:
             outcomes.append(False)
+            refused.release()
 
     threads = [threading.Thread(target=take) for _ in range(6)]
     for thread in threads:
         thread.start()
-    taken.wait(10)
-    for thread in threads:
-        thread.join(1.5)
+    # The holder keeps the lease until all others were refused.
+    were_refused = [refused.acquire(timeout=30) for _ in range(5)]
     ended.set()
     for thread in threads:
         thread.join()
+    assert all(were_refused)
     assert sorted(outcomes) == [False] * 5 + [True]
