@@ -2,6 +2,7 @@
 
 import contextlib
 import glob
+import itertools
 import os
 import random
 import signal
@@ -808,6 +809,17 @@ def test_the_languages_of_dropped_pairs_are_counted(tiny_corpus):
     for_language = (count for reason, count in corpus.dropped.items() if "language" in reason)
     assert sum(corpus.dropped_languages.values()) == sum(for_language)
     assert "fr → de" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_foreign_texts_are_counted_in_all_languages_not_only_the_shown(tiny_corpus, monkeypatch):
+    codes = itertools.cycle([f"x{number}" for number in range(20)])
+    monkeypatch.setattr("dragoman.text.identification.detect", lambda _text: next(codes))
+    report = report_of(prepare(tiny_corpus, "corpus.filters=[]"))
+    shown = report.detected.source
+    assert report.foreign.source > sum(shown.values())
+    assert report.foreign.source == report.foreign.target
+    assert "x0" in shown
 
 
 def test_a_file_name_that_is_not_utf8_is_reported(tiny_corpus):

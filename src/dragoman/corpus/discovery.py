@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -113,9 +114,47 @@ def _expand(entry: CorpusFiles, split: str, base_folder: Path) -> Iterator[Corpu
         raise DataError(
             f"the patterns match {counts} files; expected the same number for source and target"
         )
+    if len(columns) == 2:
+        _check_pairs(entry.files, columns, base_folder)
     for files in zip(*columns, strict=True):
         name = " + ".join(_display_name(file, base_folder) for file in files)
         yield Corpus(name, split, files, format_, entry.weight)
+
+
+def _check_pairs(
+    patterns: Sequence[str], columns: Sequence[Sequence[Path]], base_folder: Path
+) -> None:
+    """Refuse two patterns whose files, in sorted order, do not belong together.
+
+    What the wildcards match tells which files belong together: `a.en` belongs to `a.de`. Only a
+    text that both patterns match is compared: `en-1.txt` and `de-1.txt` have no such text.
+    """
+    texts = [
+        [_wildcard_texts(pattern, path_text(path)) for path in paths]
+        for pattern, paths in zip(patterns, columns, strict=True)
+    ]
+    for number, text in enumerate(texts[0]):
+        if text is None or text not in texts[1] or texts[1][number] == text:
+            continue
+        source, target = (_display_name(column[number], base_folder) for column in columns)
+        belongs = _display_name(columns[1][texts[1].index(text)], base_folder)
+        raise DataError(
+            f"the patterns match files that do not belong together: in sorted order, {source!r} "
+            f"would be paired with {target!r} instead of {belongs!r}. Expected the same names on "
+            "both sides; remove or rename the files that have no partner, or name each pair of "
+            "files in an entry of its own"
+        )
+
+
+def _wildcard_texts(pattern: str, name: str) -> tuple[str, ...] | None:
+    """Return what each wildcard of a pattern matches in a name; None if there is no wildcard."""
+    pieces = re.split(r"(\*+|\?|\[[^\]]+\])", pattern)
+    # With a group in the separator, every second piece is a wildcard.
+    expression = "".join(
+        "(.*)" if number % 2 else re.escape(piece) for number, piece in enumerate(pieces)
+    )
+    found = re.search(expression + r"\Z", name)
+    return found.groups() or None if found else None
 
 
 def _expand_synthetic(

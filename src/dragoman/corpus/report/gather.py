@@ -40,7 +40,6 @@ from dragoman.corpus.stages.read import counts_of
 from dragoman.corpus.stages.split import HELD_OUT, LENGTH_EDGES, RATIO_EDGES
 from dragoman.data.store import DataShard, Ids, shard_counts
 from dragoman.errors import DragomanError
-from dragoman.recipe.schema import LanguagesRecipe
 from dragoman.storage.mirror import fetch
 from dragoman.tokenizer.folder import load_tokenizer
 from dragoman.tokenizer.interface import UNKNOWN
@@ -60,9 +59,10 @@ def gather(result: PipelineResult) -> Report:
     """Collect everything that helps to judge the corpus."""
     splits = [table.read_counts(path, SplitCounts) for path in result.split.buckets]
     statistics = sum((counts.statistics for counts in splits), TextStatistics())
-    detected = _detect(result)
+    languages = result.recipe.languages
+    source, target = _detect(result)
     return Report(
-        languages=result.recipe.languages,
+        languages=languages,
         corpora=list(_corpora(result, splits)),
         splits=_split_sizes(result, splits),
         statistics=Histograms(
@@ -70,8 +70,11 @@ def gather(result: PipelineResult) -> Report:
             length_edges=LENGTH_EDGES.tolist(),
             ratio_edges=RATIO_EDGES.tolist(),
         ),
-        detected=detected,
-        foreign=_foreign(result.recipe.languages, detected),
+        detected=Detected(source=_most_common(source), target=_most_common(target)),
+        foreign=Foreign(
+            source=_count_foreign(languages.source, source),
+            target=_count_foreign(languages.target, target),
+        ),
         vocabulary=_vocabulary(result, statistics),
         samples=[tuple(pair) for pair in result.split.sample(_SHOWN_PAIRS)],
     )
@@ -163,8 +166,8 @@ def _split_sizes(result: PipelineResult, splits: list[SplitCounts]) -> SplitSize
     return SplitSizes(**sizes)
 
 
-def _detect(result: PipelineResult) -> Detected:
-    """Detect the languages of a sample of the pairs that were kept."""
+def _detect(result: PipelineResult) -> tuple[Counter[str], Counter[str]]:
+    """Count the detected languages of a sample of the pairs that were kept: source and target."""
     from dragoman.text.identification import detect  # noqa: PLC0415  (loads a model)
 
     source: Counter[str] = Counter()
@@ -172,19 +175,12 @@ def _detect(result: PipelineResult) -> Detected:
     for pair in result.split.sample(_SAMPLE):
         source[detect(pair.source)] += 1
         target[detect(pair.target)] += 1
-    return Detected(source=_most_common(source), target=_most_common(target))
+    return source, target
 
 
 def _most_common(counter: Counter[str]) -> dict[str, int]:
     # Ties are ordered by name, so the report does not depend on the order of the rows.
     return dict(sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_LANGUAGES])
-
-
-def _foreign(languages: LanguagesRecipe, detected: Detected) -> Foreign:
-    return Foreign(
-        source=_count_foreign(languages.source, detected.source),
-        target=_count_foreign(languages.target, detected.target),
-    )
 
 
 def _count_foreign(language: str, detected: Mapping[str, int]) -> int:
