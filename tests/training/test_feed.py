@@ -45,9 +45,9 @@ def make_feed(prepared, *, tokens=256, micro_batches=4, rank=0, ranks=1, retoken
     return Feed(sampler, micro_batches, rank, ranks, CPU, retokenizer)
 
 
-def make_retokenizer(tokenizers, rate=RATE, seed=SEED):
+def make_retokenizer(tokenizers, rate=RATE, seed=SEED, max_tokens=256):
     dropouts = tuple(BpeDropout(tokenizer.bpe_vocabulary(), rate, seed) for tokenizer in tokenizers)
-    return Retokenizer(tokenizers, dropouts)
+    return Retokenizer(tokenizers, dropouts, max_tokens)
 
 
 def first(generator, count):
@@ -189,6 +189,21 @@ def test_a_dropout_rate_of_0_gives_the_stored_tokens(prepared, tokenizers):
     batch = make_retokenizer(tokenizers, rate=0.0).read(share.batches[0])
     for ours, stored in zip(batch, share.batches[0].read(), strict=True):
         np.testing.assert_array_equal(ours, stored)
+
+
+def test_a_side_that_would_be_too_long_keeps_its_stored_tokens(prepared, tokenizers):
+    share = next(Sampler(prepared, 1, 256).share(StreamPosition(), 1, 0, 1))
+    stored = share.batches[0].read()
+    free = make_retokenizer(tokenizers).read(share.batches[0])
+    limit = max(len(row) for row in rows(stored.source) + rows(stored.expected))
+    bounded = make_retokenizer(tokenizers, max_tokens=limit).read(share.batches[0])
+    replaced = 0
+    for side in ("source", "expected"):
+        sides = [rows(getattr(batch, side)) for batch in (stored, free, bounded)]
+        for before, longer, ids in zip(*sides, strict=True):
+            assert ids == (longer if len(longer) <= limit else before)
+            replaced += len(longer) > limit
+    assert replaced, "the test needs a pair that becomes too long"
 
 
 def test_equal_rows_of_two_shards_get_different_tokens(tmp_path):

@@ -82,8 +82,8 @@ def choose_micro_batches(run: Run, objective: Objective) -> int:
     return count
 
 
-def build_feed(run: Run, micro_batches: int) -> Feed:
-    """Build the reader of this rank's data."""
+def build_feed(run: Run, micro_batches: int, max_positions: int | None) -> Feed:
+    """Build the reader of this rank's data, for a model with this number of positions."""
     settings, seed, world = run.settings, run.recipe.seed, run.world
     budget = max(settings.tokens_per_update // micro_batches, 1)
     if budget < run.longest_pair:
@@ -102,7 +102,10 @@ def build_feed(run: Run, micro_batches: int) -> Feed:
             BpeDropout(vocabularies[0], rate, seed),
             BpeDropout(vocabularies[1], rate, seed),
         )
-        retokenizer = Retokenizer((source, target), dropouts)
+        max_tokens = run.recipe.corpus.max_tokens
+        if max_positions is not None:
+            max_tokens = min(max_tokens, max_positions - 1)  # One is for the end token.
+        retokenizer = Retokenizer((source, target), dropouts, max_tokens)
     return Feed(sampler, micro_batches, world.rank, world.world_size, world.device, retokenizer)
 
 

@@ -2,6 +2,8 @@
 
 With BPE-dropout the text of a pair is tokenized again, at random: the random numbers depend on
 (seed, epoch, pair) only. A pair therefore has the same tokens in every run and on every rank.
+Dropped merges make a pair longer. A side that would become longer than `corpus.max_tokens`, or than
+the positions of the model, keeps its stored tokens.
 """
 
 from __future__ import annotations
@@ -42,19 +44,26 @@ class Retokenizer:
 
     tokenizers: tuple[Tokenizer, Tokenizer]
     dropouts: tuple[BpeDropout, BpeDropout]
+    max_tokens: int
+    """The most tokens of a side, without its end token."""
 
     def read(self, plan: BatchPlan) -> Batch:
         """Read a batch from the disk and tokenize it again."""
         shard, epoch = plan.shard, plan.then.epoch
         sides = []
         for side, ids in enumerate((shard.source, shard.target)):
-            texts = self.tokenizers[side].decode([ids(row).tolist() for row in plan.rows])
+            stored = [ids(row).tolist() for row in plan.rows]
+            texts = self.tokenizers[side].decode(stored)
             pair_numbers = [plan.shard_number << _ROW_BITS | int(row) for row in plan.rows]
             dropout = self.dropouts[side]
+            new = [
+                dropout.encode(text, epoch, number, side)
+                for text, number in zip(texts, pair_numbers, strict=True)
+            ]
             sides.append(
                 [
-                    dropout.encode(text, epoch, number, side)
-                    for text, number in zip(texts, pair_numbers, strict=True)
+                    again if len(again) <= self.max_tokens else before
+                    for again, before in zip(new, stored, strict=True)
                 ]
             )
         return collate(*sides)

@@ -140,7 +140,7 @@ def _build_trainer(run: Run, stop: StopRequest, report: OnProgress) -> Trainer:
     autocast = use_precision(run_precision(run), world.device)
     objective = build_objective(run)
     run.check_disk_space(sum(parameter.numel() for parameter in objective.parameters()))
-    feed = build_feed(run, choose_micro_batches(run, objective))
+    feed = build_feed(run, choose_micro_batches(run, objective), objective.model.max_positions)
     learner = Learner(objective, world)
     parameters, decay = learner.named_parameters, settings.ema_decay
     return Trainer(
