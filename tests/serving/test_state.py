@@ -131,7 +131,7 @@ def test_every_thread_has_its_own_connection(state):
 
     def work(number):
         for turn in range(5):
-            state.rename_glossary("", glossary.id, f"{number} {turn}")
+            state.change_glossary("", glossary.id, f"{number} {turn}")
             names.append(state.glossary("", glossary.id).name)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
@@ -150,8 +150,8 @@ def test_an_owner_sees_only_its_own_glossaries(state):
     for call, arguments in [
         (state.glossary, ()),
         (state.glossary_entries, ("en", "de")),
-        (state.rename_glossary, ("mine",)),
-        (state.merge_dictionary, (other,)),
+        (state.change_glossary, ("mine",)),
+        (state.change_glossary, ("", [other])),
         (state.replace_dictionary, (other,)),
         (state.delete_dictionary, ("en", "de")),
         (state.delete_glossary, ()),
@@ -170,9 +170,14 @@ def test_any_text_may_be_asked_for_as_a_glossary(state, glossary_id):
 def test_a_refused_change_changes_nothing(state):
     info = state.add_glossary("", "terms", [ENGLISH_GERMAN])
     bad = Dictionary("en", "de", (("good", "gut"), ("tab\t", "x")))
-    assert kind_of(state.merge_dictionary, "", info.id, bad) == "bad_request"
+    change = state.change_glossary
+    assert kind_of(change, "", info.id, "", [bad]) == "bad_request"
     many = Dictionary("en", "de", tuple((str(n), "x") for n in range(MAX_ENTRIES)))
-    assert kind_of(state.merge_dictionary, "", info.id, many) == "bad_request"
+    assert kind_of(change, "", info.id, "", [many]) == "bad_request"
+    # A refusal of the second dictionary takes back the name and the first one.
+    good = Dictionary("en", "fr", (("good", "bon"),))
+    assert kind_of(change, "", info.id, "new", [good, many]) == "bad_request"
+    assert kind_of(change, "", info.id, "x" * 100_000, [good]) == "bad_request"
     assert state.glossary("", info.id) == info
     assert state.glossary_entries("", info.id, "en", "de") == list(ENGLISH_GERMAN.entries)
 

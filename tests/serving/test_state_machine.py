@@ -81,7 +81,7 @@ class GlossaryMachine(Machine):
     @rule(owner=OWNERS, glossary_id=glossary_ids, name=NAMES)
     def rename(self, owner, glossary_id, name):
         old = self.owned(owner, glossary_id)
-        self.expect(old, self.state.rename_glossary, owner, glossary_id, name)
+        self.expect(old, self.state.change_glossary, owner, glossary_id, name)
         if old:
             self.model[glossary_id] = (owner, name, old[1])
 
@@ -89,7 +89,7 @@ class GlossaryMachine(Machine):
     def merge(self, owner, glossary_id, pair, entries):
         old = self.owned(owner, glossary_id)
         dictionary = Dictionary(*pair, tuple(entries.items()))
-        self.expect(old, self.state.merge_dictionary, owner, glossary_id, dictionary)
+        self.expect(old, self.state.change_glossary, owner, glossary_id, "", [dictionary])
         if old:
             old[1].setdefault(pair, {}).update(entries)
 

@@ -30,7 +30,7 @@ def write(folder):
     for number in count():
         info = state.add_glossary("", str(number), [Dictionary("en", "de", (("a", str(number)),))])
         print("glossary", info.id, number, flush=True)
-        state.rename_glossary("", info.id, f"new {number}")
+        state.change_glossary("", info.id, f"new {number}")
         print("renamed", info.id, number, flush=True)
         print("key", state.add_key(str(number)), number, flush=True)
         job = state.add_document("", "a.txt", "de")

@@ -21,6 +21,8 @@ from dragoman.serving.messages import LENGTH, frame, parse, read_frame
 
 MAX_CHARACTERS = 500
 _SECONDS = 60.0
+_MAX_REQUESTS = 5
+"""One explanation takes seconds, so more requests at a time would wait too long."""
 
 
 class Explainer:
@@ -29,6 +31,7 @@ class Explainer:
     def __init__(self, run: Path) -> None:
         self.run = run
         self._lock = asyncio.Lock()
+        self._requests = 0
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -50,21 +53,30 @@ class Explainer:
         if len(text) > MAX_CHARACTERS:
             message = f"the text has {len(text)} characters; only {MAX_CHARACTERS} are explained"
             raise ServiceError("too_long", message)
-        async with self._lock:
-            try:
-                async with asyncio.timeout(_SECONDS):
-                    answer = await self._ask(text)
-            except (TimeoutError, asyncio.IncompleteReadError, OSError):
-                self.close()
-                message = "the explanation could not be computed"
-                raise ServiceError("internal", message) from None
-            except asyncio.CancelledError:
-                # Its answer would be taken for that of the next request.
-                self.close()
-                raise
+        if self._requests >= _MAX_REQUESTS:
+            raise ServiceError("overloaded", "other texts are being explained; try again later")
+        self._requests += 1
+        try:
+            async with self._lock:
+                answer = await self._answer(text)
+        finally:
+            self._requests -= 1
         if not isinstance(answer, str):
             raise ServiceError("bad_request", "the text could not be explained")
         return answer
+
+    async def _answer(self, text: str) -> object:
+        """Ask the process; end it if it fails or is late, or if the client has gone."""
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return await self._ask(text)
+        except (TimeoutError, asyncio.IncompleteReadError, OSError):
+            self.close()
+            raise ServiceError("internal", "the explanation could not be computed") from None
+        except asyncio.CancelledError:
+            # Its answer would be taken for that of the next request.
+            self.close()
+            raise
 
     async def _ask(self, text: str) -> object:
         if self._process is None or self._process.returncode is not None:

@@ -126,13 +126,9 @@ class _GlossariesV3(_Glossaries):
         name = parameters.text("name")
         if not name and not dictionaries:
             refuse("Send a name or dictionaries.")
-        info = self._state.glossary(owner, glossary_id)
-        for dictionary in dictionaries:
-            info = await asyncio.to_thread(
-                self._state.merge_dictionary, owner, glossary_id, dictionary
-            )
-        if name:
-            info = await asyncio.to_thread(self._state.rename_glossary, owner, glossary_id, name)
+        info = await asyncio.to_thread(
+            self._state.change_glossary, owner, glossary_id, name, dictionaries
+        )
         return JSONResponse(_info_v3(info))
 
     async def entries(self, request: Request, glossary_id: str) -> Response:

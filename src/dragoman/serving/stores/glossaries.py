@@ -116,25 +116,37 @@ class Glossaries(Database):
         )
         return rows.fetchall()
 
-    def rename_glossary(self, owner: str, glossary_id: str, name: str) -> GlossaryInfo:
-        """Change the name of a glossary."""
-        check_text(name, "name of the glossary", _MAX_NAME)
+    def change_glossary(
+        self, owner: str, glossary_id: str, name: str, dictionaries: Sequence[Dictionary] = ()
+    ) -> GlossaryInfo:
+        """Change the name, unless it is empty, and merge entries into dictionaries; all or nothing.
+
+        A dictionary that does not exist is created.
+        """
+        if name:
+            check_text(name, "name of the glossary", _MAX_NAME)
+        if dictionaries:
+            _check_dictionaries(dictionaries)
         with self._write() as connection:
             _touch(connection, owner, glossary_id)
-            connection.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, glossary_id))
+            if name:
+                connection.execute(
+                    "UPDATE glossaries SET name = ? WHERE id = ?", (name, glossary_id)
+                )
+            for dictionary in dictionaries:
+                _merge(connection, glossary_id, dictionary)
             return _info(connection, owner, glossary_id)
-
-    def merge_dictionary(
-        self, owner: str, glossary_id: str, dictionary: Dictionary
-    ) -> GlossaryInfo:
-        """Add entries to a dictionary, or change them; create the dictionary if there is none."""
-        return self._change(owner, glossary_id, dictionary, keeps_old=True)
 
     def replace_dictionary(
         self, owner: str, glossary_id: str, dictionary: Dictionary
     ) -> GlossaryInfo:
         """Replace all entries of a dictionary; create the dictionary if there is none."""
-        return self._change(owner, glossary_id, dictionary, keeps_old=False)
+        _check_dictionaries([dictionary])
+        with self._write() as connection:
+            _touch(connection, owner, glossary_id)
+            _remove(connection, glossary_id, dictionary.source, dictionary.target)
+            _merge(connection, glossary_id, dictionary)
+            return _info(connection, owner, glossary_id)
 
     def delete_dictionary(self, owner: str, glossary_id: str, source: str, target: str) -> None:
         """Delete the dictionary of a language pair."""
@@ -148,17 +160,6 @@ class Glossaries(Database):
         with self._write() as connection:
             _touch(connection, owner, glossary_id)
             connection.execute("DELETE FROM glossaries WHERE id = ?", (glossary_id,))
-
-    def _change(
-        self, owner: str, glossary_id: str, dictionary: Dictionary, *, keeps_old: bool
-    ) -> GlossaryInfo:
-        _check_dictionaries([dictionary])
-        with self._write() as connection:
-            _touch(connection, owner, glossary_id)
-            if not keeps_old:
-                _remove(connection, glossary_id, dictionary.source, dictionary.target)
-            _merge(connection, glossary_id, dictionary)
-            return _info(connection, owner, glossary_id)
 
 
 _SELECT_INFO = (
