@@ -150,6 +150,13 @@ def test_the_plural_rules_are_those_of_translate_toolkit():
         assert set(selected(match[2])) == set(range(int(match[1])))
 
 
+def test_the_region_of_a_language_is_found_however_it_is_written():
+    european = plural_rule("pt_PT")
+    assert [plural_rule(code) for code in ("pt-PT", "pt-pt", "PT_pt")] == [european] * 3
+    assert plural_rule("pt-BR") == plural_rule("pt") != european
+    assert plural_rule("zh-Hant-TW") == plural_rule("zh")
+
+
 @functools.cache
 def selected(expression: str) -> tuple[int | None, ...]:
     return tuple(plural_form(expression, n) for n in range(125))

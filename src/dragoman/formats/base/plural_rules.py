@@ -51,8 +51,9 @@ _BY_LANGUAGE = {
 
 def plural_rule(language: str) -> str:
     """Return `nplurals=...; plural=...;` of a language (`pt-BR`), or an empty string."""
-    code = language.replace("-", "_")
-    return _BY_LANGUAGE.get(code) or _BY_LANGUAGE.get(code.split("_")[0].lower(), "")
+    main, _, region = language.replace("-", "_").partition("_")
+    code = main.lower()
+    return _BY_LANGUAGE.get(f"{code}_{region.upper()}") or _BY_LANGUAGE.get(code, "")
 
 
 def plural_languages() -> tuple[str, ...]:
