@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from ctranslate2.specs import TransformerSpec
@@ -142,6 +143,12 @@ def test_an_older_export_is_replaced(written, folder):
     assert [path for path in written.folder.iterdir() if path.name.startswith(".")] == []
 
 
+def test_an_export_in_the_current_folder_is_replaced(written, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    export(written.folder, Path(), "int8", force=True)
+    assert read_export(folder).facts.quantization == "int8"
+
+
 def test_an_export_removes_what_a_killed_one_left(written, folder):
     left_over = folder.with_name(f".{FOLDER}.new")
     left_over.mkdir()
@@ -178,6 +185,7 @@ def test_an_interrupted_export_changes_nothing(written, monkeypatch, error, is_n
 
 ALONE = """
 import sys
+from pathlib import Path
 from pathlib import Path
 
 import ctranslate2

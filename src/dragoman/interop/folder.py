@@ -95,6 +95,7 @@ def new_export(
         raise ArtifactError(
             f"{str(folder)!r} exists and is not an export; choose another folder, or remove it"
         )
+    folder = folder.absolute()  # "." has no name, and its neighbours below are named after it.
     is_replaced = folder.exists()
     new, old = (folder.with_name(f".{folder.name}.{word}") for word in ("new", "old"))
     _remove(new, old)  # Left by an export that was killed.

@@ -82,6 +82,7 @@ def export(
         listed = "\n".join(map(str, against))
         raise ArtifactError(f"{str(folder)!r} cannot be exported to Hugging Face:\n{listed}")
     _check_destination(destination, force=force)
+    destination = destination.absolute()  # "." has no name.
     recipe = artifact.recipe
     weights = _renamed_weights(recipe.model, artifact.weights())
     parameters = sum(tensor.numel() for tensor in weights.values())
