@@ -139,3 +139,8 @@ def complete_claim(incomplete: str) -> list[str]:
 def printable(text: str) -> str:
     """Replace characters that control a terminal; corpus text may contain any character."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 pair`, `1,000 pairs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dragoman.cli.console import needs, printable
+from dragoman.cli.console import counted, needs, printable
 from dragoman.errors import DataError
 
 if TYPE_CHECKING:
@@ -111,10 +111,10 @@ def init(
 
 
 def _print_preview(preview: CorpusPreview) -> None:
-    counts = [_count(preview.pairs, "pair")]
+    counts = [counted(preview.pairs, "pair")]
     if preview.untranslated:
         counts.append(f"{preview.untranslated:,} untranslated")
-    counts.append(f"{_count(preview.unreadable, 'row')} that cannot be read")
+    counts.append(f"{counted(preview.unreadable, 'row')} that cannot be read")
     typer.echo(f"{', '.join(counts)}. The first pairs:\n")
     for pair in preview.examples:
         lines = (
@@ -150,10 +150,6 @@ def _print_problems(problems: Problems, pairs: int) -> None:
 def _shorten(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= _EXAMPLE_COLUMNS else text[: _EXAMPLE_COLUMNS - 1] + "…"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _print_next(recipe: Path) -> None:

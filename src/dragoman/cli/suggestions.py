@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dragoman.cli.console import needs
+from dragoman.cli.console import counted, needs
 from dragoman.cli.help import App
 from dragoman.cli.keys import StateOption
 from dragoman.errors import DataError
@@ -173,7 +173,7 @@ def import_file(
                 opened, file, machine=machine, languages=languages, model=model
             )
     pair = result.languages
-    typer.echo(f"Added {_count(result.added)} from {pair.source} to {pair.target}.")
+    typer.echo(f"Added {counted(result.added, 'suggestion')} from {pair.source} to {pair.target}.")
     left_out = {"unchanged": result.unchanged, "already stored": result.known} | result.rejected
     for reason, count in left_out.items():
         if count:
@@ -210,7 +210,7 @@ def export(
 
     with _opened(state) as opened:
         count = export_suggestions(opened, output, languages, status=status, removes=remove)
-    typer.echo(f"Wrote {_count(count)} to {output}.")
+    typer.echo(f"Wrote {counted(count, 'suggestion')} to {output}.")
 
 
 def _decide(
@@ -240,7 +240,7 @@ def _decide(
         names = _key_names(opened)
         owners = Counter(_owner(names, one) for one in chosen)
     would = {"approved": "Would approve", "rejected": "Would reject"}[status]
-    typer.echo(f"{would if is_dry else status.capitalize()} {_count(len(chosen))}.")
+    typer.echo(f"{would if is_dry else status.capitalize()} {counted(len(chosen), 'suggestion')}.")
     for owner, count in owners.most_common():
         typer.echo(f"  {count:,} from {owner}")
     if problems and status == "approved":
@@ -315,10 +315,6 @@ def _owner(names: Mapping[str, str], suggestion: Suggestion) -> str:
     if owner in names:
         return f"the key {names[owner]} ({owner})"
     return f"the key {owner}" if _KEY_ID.fullmatch(owner) else owner or "unknown users"
-
-
-def _count(number: int) -> str:
-    return f"{number:,} suggestion{'' if number == 1 else 's'}"
 
 
 def _command(name: str, folder: Path) -> str:

@@ -190,7 +190,7 @@ class TrainingRecipe(Section):
     warmup_steps: Count = Field(4000, description="Warm-up updates")
     schedule: Literal["inverse_sqrt", "linear"] = Field(
         "inverse_sqrt",
-        description="Learning rate decay after warm-up (linear reaches 0 at the last step)",
+        description="Learning rate decay after warm-up (linear falls to 0 after the last step)",
     )
     weight_decay: Amount = Field(0.0, description="Decoupled weight decay of matrices")
     max_grad_norm: Amount = Field(1.0, description="Maximum gradient norm (0 = no clipping)")

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from dragoman.cli.console import printable
+from dragoman.cli.console import counted, printable
 from dragoman.evaluation.compare import Comparison
 from dragoman.evaluation.metrics import LOWER_IS_BETTER, Score, SentenceScore
 from dragoman.evaluation.result import Evaluation, EvaluationProgress, System
@@ -89,7 +89,7 @@ def show_evaluation(evaluation: Evaluation) -> None:
 def _parts(evaluation: Evaluation, width: int) -> Iterator[RenderableType]:
     first, *others = evaluation.systems
     source, *_ = evaluation.files
-    count = f"{evaluation.sentences:,} sentence{'' if evaluation.sentences == 1 else 's'}"
+    count = counted(evaluation.sentences, "sentence")
     yield Text(f"{count} of {source}", overflow="fold")
     if others:
         yield _comparison_table(evaluation)

@@ -14,6 +14,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from dragoman.cli.console import counted
 from dragoman.training.events import (
     Message,
     TrainingEvent,
@@ -90,12 +91,12 @@ class TrainingDisplay:
         limit = f", at most {summary.minutes:g} min" if summary.minutes else ""
         device = summary.device
         if device == "cpu":
-            device = f"cpu (no GPU found), {_count(summary.threads, 'thread')}"
+            device = f"cpu (no GPU found), {counted(summary.threads, 'thread')}"
         ranks = f", {summary.world_size} processes" if summary.world_size > 1 else ""
         self._line(
             summary.step,
             f"model: {summary.model}, {_size(summary.parameters)} parameters\n"
-            f"data: {_count(summary.pairs, 'sentence pair')}\n"
+            f"data: {counted(summary.pairs, 'sentence pair')}\n"
             f"device: {device}{ranks}, {summary.precision}\n"
             f"updates: {summary.steps:,}{limit}",
         )
@@ -122,7 +123,3 @@ def _duration(seconds: float) -> str:
 
 def _size(number: int) -> str:
     return f"{number / 1e6:.1f} M" if number >= 100_000 else f"{number:,}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
