@@ -7,8 +7,10 @@ import subprocess
 import sys
 import threading
 import tomllib
+from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -79,6 +81,40 @@ def test_the_site_is_built_strictly_and_loads_nothing_from_elsewhere(site):
         # An equation that was not converted would still have its backslashes.
         assert not re.search(r"\$[^$<]*\\[a-z]+[^$<]*\$", re.sub("(?s)<(pre|code).*?</", "", text))
     assert (site / "lectures" / "nlu" / "index.html").read_text(encoding="utf-8").count("<math") > 9
+
+
+class Links(HTMLParser):
+    """The links of a page, and the places in it that a link can name."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.targets, self.places = set(), set()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, _tag, attributes):
+        for name, value in attributes:
+            if name in ("href", "src") and value:
+                self.targets.add(value)
+            elif name in ("id", "name") and value:
+                self.places.add(value)
+
+
+@pytest.mark.slow
+def test_every_link_leads_to_a_file_and_a_place_in_it(site):
+    pages = {page: Links(page) for page in site.rglob("*.html") if page.name != "404.html"}
+    broken = []
+    for page, links in pages.items():
+        for target in links.targets:
+            path, _, place = target.partition("#")
+            if re.match(r"[a-z]+:", path):
+                continue  # Another server, or data in the page.
+            file = (page.parent / unquote(path)).resolve() if path else page
+            file = file / "index.html" if file.is_dir() else file
+            is_place = not place or file not in pages or unquote(place) in pages[file].places
+            if not file.is_file() or not is_place:
+                broken.append((page.relative_to(site).as_posix(), target))
+    assert not broken
+    assert sum(len(links.targets) for links in pages.values()) > 1_000
 
 
 @pytest.fixture(scope="module")
