@@ -179,21 +179,27 @@ def table(figures: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
 
 
 def draw(figures: Mapping[str, Mapping[str, Mapping[str, float]]], path: Path) -> None:
-    """Draw the BLEU of every row: each seed, the mean and its interval."""
-    rows = [row for row in ROWS if row.name in figures]
+    """Draw how much the BLEU of each row differs from the base: each seed, the mean, its interval.
+
+    Rows have different numbers of seeds, so only runs with the same seed are compared.
+    """
+    rows = [row for row in ROWS if row.name in figures and row.name != BASE]
     figure = Figure(figsize=(7, 0.26 * len(rows) + 1), layout="constrained")
     axes = figure.subplots()
-    base = mean(values(figures[BASE], "bleu"))
-    axes.axvline(base, color="#8a8f98", linewidth=1, linestyle=":")
+    axes.axvline(0, color="#8a8f98", linewidth=1, linestyle=":")
     for index, row in enumerate(rows):
-        scores = values(figures[row.name], "bleu")
-        interval = confidence_interval(scores)
-        axes.plot(scores, [index] * len(scores), "o", color="#0072b2", alpha=0.4, markersize=4)
+        changes = [
+            scores["bleu"] - figures[BASE][seed]["bleu"]
+            for seed, scores in figures[row.name].items()
+            if seed in figures[BASE]
+        ]
+        interval = confidence_interval(changes)
+        axes.plot(changes, [index] * len(changes), "o", color="#0072b2", alpha=0.4, markersize=4)
         axes.plot([interval.low, interval.high], [index, index], color="#0072b2", linewidth=1)
         axes.plot([interval.mean], [index], "D", color="#0072b2", markersize=5)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     axes.invert_yaxis()
-    axes.set_xlabel("BLEU on test 2016 (dots: seeds; diamond: mean with 95 % interval)")
+    axes.set_xlabel("BLEU minus that of the base (dots: seeds; diamond: mean with 95 % interval)")
     axes.spines[["top", "right"]].set_visible(False)
     with rc_context({"svg.hashsalt": path.stem}):  # The same figures give the same file.
         figure.savefig(path, metadata={"Date": None})

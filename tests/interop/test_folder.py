@@ -186,7 +186,6 @@ def test_an_interrupted_export_changes_nothing(written, monkeypatch, error, is_n
 ALONE = """
 import sys
 from pathlib import Path
-from pathlib import Path
 
 import ctranslate2
 

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from dragoman.cli.console import counted
 from dragoman.workflow.documents import DocumentsProgress, DocumentsReport, DocumentSummary
 
 _MAX_FLAGGED_LINES = 10
@@ -43,7 +44,7 @@ def documents_progress() -> Iterator[Callable[[DocumentsProgress], None]]:
         if not bar.tasks:
             bar.add_task("", total=progress.total, rate="")
             bar.start()
-        rate = f"{progress.document.name}: {_texts(progress.units)}"
+        rate = f"{progress.document.name}: {counted(progress.units, 'text')}"
         bar.update(bar.tasks[0].id, completed=progress.number - 1, rate=rate)
 
     try:
@@ -66,7 +67,7 @@ def show_documents(report: DocumentsReport, *, as_json: bool, is_dry: bool) -> N
     if is_dry or len(report.documents) > 1:
         units, characters = report.total("units"), report.total("characters")
         console.print(
-            f"{len(report.documents)} documents: {_texts(units)}, "
+            f"{counted(len(report.documents), 'document')}: {counted(units, 'text')}, "
             f"{characters:,} characters{' to translate' if is_dry else ''}",
             soft_wrap=True,
         )
@@ -83,16 +84,12 @@ def show_documents(report: DocumentsReport, *, as_json: bool, is_dry: bool) -> N
         console.print(f"  and {rest:,} more; --json lists them", soft_wrap=True)
 
 
-def _texts(count: int) -> str:
-    return "1 text" if count == 1 else f"{count:,} texts"
-
-
 def _line(document: DocumentSummary, *, is_dry: bool) -> str:
     if document.error:
         return f"{document.source}: not translated. {document.error}"
     if document.was_complete:
         return f"{document.output}: already complete; nothing to do"
-    texts = _texts(document.units)
+    texts = counted(document.units, "text")
     if is_dry:
         return f"{document.source}: {texts}, {document.characters:,} characters to translate"
     counts = [
