@@ -113,7 +113,7 @@ def score(text: ParallelText, row: Row, seed: int) -> dict[str, float]:
         "bleu": scores[TOKENIZED_BLEU],
         "chrf": scores["chrF2"],
         "length_penalty": penalty,
-        "parameters": result.parameters,
+        "parameters": row.ensemble * result.parameters,
         "flops": row.ensemble * result.flops,
         "minutes": sum(one.result.minutes for one in trained),
     }
@@ -133,6 +133,8 @@ def run(seeds: Sequence[int], only: str) -> None:
     for seed in seeds:
         for row in ROWS:
             if (only and row.name != only) or str(seed) in read_figures().get(row.name, {}):
+                continue
+            if row.ensemble == len(SEEDS) and seed != SEEDS[0]:  # The same models again.
                 continue
             scores = score(text, row, seed)
             figures = read_figures()  # Another process may have added its own meanwhile.

@@ -5,16 +5,18 @@
     convolutional                 gated windows; attention in every layer  (Gehring et al., 2017)
     transformer                   attention only                           (Vaswani et al., 2017)
 
-Width and depth are chosen so that parameters and FLOPs agree within a few percent. All get the same
-text, vocabulary, updates, tokens per update, label smoothing, dropout, weight averaging, optimizer
-(Adam) and beam size. Learning rate and length penalty of each are chosen on the validation text.
+There are two sizes, with 0.4 and 2.4 million parameters. Width and depth are chosen so that
+parameters and FLOPs agree within a few percent in each size. All get the same text, vocabulary,
+updates, tokens per update, label smoothing, dropout, weight averaging, optimizer (Adam) and beam
+size. Learning rate and length penalty of each are chosen on the validation text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import mean
+from typing import Any, NamedTuple
 
 from dragoman.lab.experiment import Size
 from dragoman.lab.translation_runs import (
@@ -26,12 +28,14 @@ from dragoman.lab.translation_runs import (
 )
 from dragoman.lab.uncertainty import derive_seeds
 
-NO_ATTENTION, RECURRENT, CONVOLUTIONAL, TRANSFORMER, LARGE = (
+NO_ATTENTION, RECURRENT, CONVOLUTIONAL, TRANSFORMER = (
     "recurrent without attention",
     "recurrent",
     "convolutional",
     "transformer",
-    "large transformer",
+)
+LARGE_RECURRENT, LARGE_CONVOLUTIONAL, LARGE_TRANSFORMER = (
+    f"large {name}" for name in (RECURRENT, CONVOLUTIONAL, TRANSFORMER)
 )
 
 LABELS: Mapping[str, str] = {
@@ -39,23 +43,22 @@ LABELS: Mapping[str, str] = {
     RECURRENT: "RNN with attention",
     CONVOLUTIONAL: "CNN with attention",
     TRANSFORMER: "Transformer",
-    LARGE: "larger Transformer",
+    LARGE_RECURRENT: "larger RNN with attention",
+    LARGE_CONVOLUTIONAL: "larger CNN with attention",
+    LARGE_TRANSFORMER: "larger Transformer",
 }
 """Their names in figures and sentences."""
 
-LEARNING_RATES: Mapping[str, float] = {
-    NO_ATTENTION: 16e-3,
-    RECURRENT: 16e-3,
-    CONVOLUTIONAL: 16e-3,
-    TRANSFORMER: 16e-3,
-    LARGE: 8e-3,
-}
+LEARNING_RATE = 16e-3
 """For Adam and a network of width 64; a wider network gets a lower rate, proportional to 1 / width.
 
-Each is the best of a search by doubling on the validation text of Multi30k after 1,000 updates
-(docs/journal.md). Longer trainings try half of it too (`Comparison.rate_factors`). The model
-without attention takes the rate of the recurrent one.
+It was the best rate of all networks of 0.4 M parameters on the validation text of Multi30k after
+1,000 updates (docs/journal.md). A search for the rate of a network starts there.
 """
+
+
+MAX_LATE_GAIN = 1.0
+"""A training that gains more BLEU than this in the last quarter of its updates is too short."""
 
 
 class Network(NamedTuple):
@@ -83,7 +86,9 @@ NETWORKS: Mapping[str, Network] = {
     RECURRENT: Network("recurrent", 66, 2, "model.similarity=additive"),
     CONVOLUTIONAL: Network("convolutional", 64, 3, "model.similarity=dot"),
     TRANSFORMER: Network("transformer", 64, 2, "model.feed_forward_width=128"),
-    LARGE: Network("transformer", 128, 2, "model.feed_forward_width=256"),
+    LARGE_RECURRENT: Network("recurrent", 202, 2, "model.similarity=additive"),
+    LARGE_CONVOLUTIONAL: Network("convolutional", 158, 5, "model.similarity=dot"),
+    LARGE_TRANSFORMER: Network("transformer", 128, 4, "model.feed_forward_width=512"),
 }
 
 
@@ -104,7 +109,7 @@ class Budget:
     def settings(self, model: str, rate_factor: float = 1.0) -> tuple[str, ...]:
         """The recipe settings of one model; the factor multiplies its learning rate."""
         network = NETWORKS[model]
-        rate = rate_factor * 64 * LEARNING_RATES[model] / network.width
+        rate = rate_factor * 64 * LEARNING_RATE / network.width
         every = max(1, self.updates // self.validations)
         training = {
             "optimizer": "adam",
@@ -137,8 +142,8 @@ class Comparison:
     """The text for a seed; a generated text depends on it."""
     budget: Budget
     seeds: int = 1
-    rate_factors: tuple[float, ...] = (1.0,)
-    """The multiples of its learning rate of which each model takes the best."""
+    trial_updates: int = 0
+    """The length of the trainings that search the learning rate. 0: no search."""
 
 
 def comparison(size: Size) -> Comparison:
@@ -148,8 +153,8 @@ def comparison(size: Size) -> Comparison:
             updates=120, tokens=512, vocabulary=800, dropout=0.0, beam_size=1, validations=2
         )
         return Comparison(lambda seed: demo_text(4_000, 200, seed), budget)
-    budget = Budget(updates=3_000, tokens=2_048, vocabulary=4_000, dropout=0.1)
-    return Comparison(lambda _: multi30k(), budget, seeds=3, rate_factors=(0.5, 1.0))
+    budget = Budget(updates=4_000, tokens=2_048, vocabulary=4_000, dropout=0.1)
+    return Comparison(lambda _: multi30k(), budget, seeds=3, trial_updates=1_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +172,38 @@ class Study:
 
 
 def study(shared: Comparison, model: str, seed: int) -> Study:
-    """Choose the learning rate with the first seed, then train with the others."""
+    """Search the learning rate with the first seed and short trainings; then train all seeds."""
     text, seeds = shared.text(seed), derive_seeds(seed, shared.seeds)
-    trials = {
-        factor: train_translator(text, shared.budget.settings(model, factor), seeds[0])
-        for factor in shared.rate_factors
-    }
-    rates = [(factor, result.validation_bleu) for factor, result in trials.items()]
-    best, _ = max(rates, key=lambda tried: tried[1])
+    trial = replace(shared.budget, updates=shared.trial_updates)
+
+    def try_rate(factor: float) -> float:
+        return train_translator(text, trial.settings(model, factor), seeds[0]).validation_bleu
+
+    rates = search_rate(try_rate) if shared.trial_updates else {}
+    best = max(rates, key=rates.__getitem__, default=1.0)
     settings = shared.budget.settings(model, best)
-    others = [train_translator(text, settings, other) for other in seeds[1:]]
-    return Study([trials[best], *others], rates)
+    return Study([train_translator(text, settings, one) for one in seeds], sorted(rates.items()))
+
+
+def search_rate(try_rate: Callable[[float], float]) -> dict[float, float]:
+    """Try half and double of the best rate until both are worse; return factors with scores."""
+    scores = {1.0: try_rate(1.0)}
+    while True:
+        best = max(scores, key=scores.__getitem__)
+        untried = [factor for factor in (best / 2, best * 2) if factor not in scores]
+        if not untried:
+            return scores
+        scores[untried[0]] = try_rate(untried[0])
+
+
+def gain_at_the_end(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The BLEU that the last quarter of the updates adds on the validation text, mean of seeds.
+
+    A row is what `TranslatorResult.numbers` returns.
+    """
+    gains: list[float] = []
+    for row in rows:
+        last_step, last_score = row["curve"][-1]
+        before = [score for step, score in row["curve"] if step <= 0.75 * last_step]
+        gains.append(last_score - (before[-1] if before else 0.0))
+    return mean(gains)

@@ -202,13 +202,14 @@ def train_run(text: ParallelText, settings: Sequence[str], seed: int) -> Trained
     result = run / _RESULT
     if not result.exists():
         with _lock(run):
-            # A run that was stopped begins again: only then its processor time is complete.
-            shutil.rmtree(run, ignore_errors=True)
-            start = time.process_time()
-            train(recipe, [*overrides, f"training.folder={run.name}"])
-            minutes = (time.process_time() - start) / 60
-            evaluation = asdict(_evaluate(text, run, minutes))
-            write_text(result, json.dumps(evaluation, ensure_ascii=False) + "\n")
+            if not result.exists():  # Another process may have finished it just before.
+                # A run that was stopped begins again: only then its processor time is complete.
+                shutil.rmtree(run, ignore_errors=True)
+                start = time.process_time()
+                train(recipe, [*overrides, f"training.folder={run.name}"])
+                minutes = (time.process_time() - start) / 60
+                evaluation = asdict(_evaluate(text, run, minutes))
+                write_text(result, json.dumps(evaluation, ensure_ascii=False) + "\n")
     return TrainedRun(run, TranslatorResult(**json.loads(result.read_text(encoding="utf-8"))))
 
 

@@ -5,18 +5,34 @@ A convolution assumes locality, a recurrence assumes order; attention assumes ne
 
 from __future__ import annotations
 
-from math import hypot
+from functools import partial
+from statistics import mean
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dragoman.lab.baselines import CONVOLUTIONAL, LABELS, RECURRENT, TRANSFORMER, Budget
+from dragoman.lab.baselines import (
+    CONVOLUTIONAL,
+    LABELS,
+    MAX_LATE_GAIN,
+    RECURRENT,
+    TRANSFORMER,
+    Budget,
+    Comparison,
+    gain_at_the_end,
+    study,
+)
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
 from dragoman.lab.style import BLUE, GREEN, ORANGE, label_axes
-from dragoman.lab.translation_runs import demo_text, multi30k, train_translator
+from dragoman.lab.tatoeba import tatoeba
+from dragoman.lab.translation_runs import ParallelText, demo_text
+from dragoman.lab.uncertainty import Interval, confidence_interval
 
-_COLORS = {RECURRENT: ORANGE, CONVOLUTIONAL: GREEN, TRANSFORMER: BLUE}
-_QUICK = Budget(updates=60, tokens=512, vocabulary=800, dropout=0.0, beam_size=1, validations=1)
-_FULL = Budget(updates=800, tokens=2_048, vocabulary=2_000, dropout=0.2)
+_COLORS = {TRANSFORMER: BLUE, RECURRENT: ORANGE, CONVOLUTIONAL: GREEN}
+_STYLES = {TRANSFORMER: "o-", RECURRENT: "s--", CONVOLUTIONAL: "^:"}
+_UPDATES = {1_000: 1_000, 5_000: 1_000, 30_000: 2_000, 165_000: 4_000}
+"""Pairs of the full size, and updates: a longer training than this only overfits a small text."""
+_QUICK_PAIRS = (300, 3_000)
 _SUMMARIES: dict[Verdict, str] = {
     "supported": (
         "With little text an older kind of network translated better, and with more text the "
@@ -27,8 +43,10 @@ _SUMMARIES: dict[Verdict, str] = {
         "the lecture says was found."
     ),
     "not supported": "With more text the Transformer did not gain on the older kinds of network.",
+    "inconclusive": (
+        "The networks were still improving when their training ended, so their order is not known."
+    ),
 }
-_SIZES = {"quick": (300, 3_000), "full": (1_000, 4_000, 16_000)}
 
 
 class DataSize(Experiment):
@@ -43,74 +61,138 @@ class DataSize(Experiment):
             "data sets; attention has little, which suits large amounts of data.",
         ),
     )
-    durations = (73, 2153)
+    durations = (73, 12_000)
     claim = (
         "Recurrent and convolutional networks are built for sequences and do well on small texts; "
         "attention assumes little, and needs more text to be better."
     )
     method = (
         "An LSTM with attention, a convolutional network with attention and a Transformer of equal "
-        "size are trained on texts of growing size, each a part of the next, always with the same "
-        "number of updates. Each text has its own BPE vocabulary of the same size; all models are "
-        "scored on one test text. Full: Multi30k, English to German; quick: the demo's grammar. "
-        "One seed."
+        "size (0.4 M parameters) are trained on texts of growing size, each a part of the next. "
+        "Each text has its own BPE vocabulary of the same size; all models are scored on one test "
+        "text. Full: Tatoeba, English to German, "
+        + ", ".join(f"{pairs:,}" for pairs in _UPDATES)
+        + " pairs with "
+        + ", ".join(f"{updates:,}" for updates in _UPDATES.values())
+        + " updates, three seeds; learning rate and length penalty are chosen for each network and "
+        "each text on the validation text. Quick: the demo's grammar, one seed, one rate."
     )
     criterion = (
         "The Transformer's lead over a baseline (the difference in BLEU) must grow from the "
-        "smallest text to the largest by more than the 95 % interval of that growth (the four "
-        "intervals taken as independent). Supported if it grows so against both baselines, and a "
-        "baseline is ahead on the smallest text; partly supported if it grows so against at least "
-        "one. Inconclusive until a study with several seeds and longer training: one seed does not "
-        "show the variation over seeds, and 800 updates are too few for the larger texts."
+        "smallest text to the largest, with the 95 % interval of that growth over seeds above "
+        "zero. Supported if it grows so against both baselines, and a baseline is ahead on the "
+        "smallest text, with the interval of its lead above zero; partly supported if it grows so "
+        f"against at least one. Inconclusive if a network gains more than {MAX_LATE_GAIN:.0f} BLEU "
+        "on the validation text in the last quarter of its updates on the largest text."
     )
-    limitation = "One seed and a short training cannot decide this claim."
 
     def measure(self, size: Size, seed: int) -> Numbers:
         """Train each model on each text."""
-        sizes = _SIZES[size]
-        budget = _QUICK if size == "quick" else _FULL
-        text = demo_text(sizes[-1], 200, seed) if size == "quick" else multi30k()
-        results = {
-            name: [
-                train_translator(text.first_pairs(count), budget.settings(name), seed).numbers()
-                for count in sizes
-            ]
-            for name in (TRANSFORMER, RECURRENT, CONVOLUTIONAL)
+        shared = _quick() if size == "quick" else _full()
+        return {
+            "pairs": list(shared),
+            "models": {
+                name: [
+                    [result.numbers() for result in study(one, name, seed).results]
+                    for one in shared.values()
+                ]
+                for name in _COLORS
+            },
         }
-        return {"pairs": list(sizes), "models": results}
 
     def judge(self, numbers: Numbers) -> Judgment:
         """Compare the lead on the smallest and on the largest text."""
-        models, pairs = numbers["models"], numbers["pairs"]
-        grows, leads, sentences = [], [], []
+        pairs, models = numbers["pairs"], numbers["models"]
+        grows, is_ahead, sentences = [], [], []
         for name in (RECURRENT, CONVOLUTIONAL):
-            ends = [(models[TRANSFORMER][index], models[name][index]) for index in (0, -1)]
-            first, last = (transformer["bleu"] - baseline["bleu"] for transformer, baseline in ends)
-            margin = hypot(*((row["high"] - row["low"]) / 2 for pair in ends for row in pair))
-            grows.append(last - first > margin)
-            leads.append(first)
+            first, last = (_leads(numbers, name, index) for index in (0, -1))
+            growth = confidence_interval([b - a for a, b in zip(first, last, strict=True)])
+            grows.append(growth.low > 0)
+            is_ahead.append(confidence_interval(first).high < 0)
             sentences.append(
-                f"over the {LABELS[name]} from {first:+.1f} to {last:+.1f} BLEU (growth ± "
-                f"{margin:.1f})"
+                f"over the {LABELS[name]} from {mean(first):+.1f} to {mean(last):+.1f} BLEU "
+                f"(growth {_show(growth)})"
             )
+        late_gain = max(gain_at_the_end(rows[-1]) for rows in models.values())
         explanation = (
             f"From {pairs[0]:,} to {pairs[-1]:,} pairs the Transformer's lead changes "
-            f"{' and '.join(sentences)}."
+            f"{' and '.join(sentences)}. The largest gain in the last quarter of the updates is "
+            f"{late_gain:.1f} BLEU."
         )
-        verdict = grade(is_supported=all(grows) and min(leads) < 0, is_partly_supported=any(grows))
+        verdict = grade(is_supported=all(grows) and any(is_ahead), is_partly_supported=any(grows))
+        if late_gain > MAX_LATE_GAIN:
+            verdict = "inconclusive"
         return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """BLEU over the size of the text."""
-        axes = figure.subplots()
-        for name, rows in numbers["models"].items():
-            scores = [row["bleu"] for row in rows]
-            axes.plot(numbers["pairs"], scores, "o-", color=_COLORS[name], label=LABELS[name])
-            lows, highs = [row["low"] for row in rows], [row["high"] for row in rows]
-            axes.fill_between(numbers["pairs"], lows, highs, color=_COLORS[name], alpha=0.12)
-        axes.set_xscale("log")
-        axes.set_xticks(numbers["pairs"], [f"{pairs:,}" for pairs in numbers["pairs"]])
-        axes.minorticks_off()
-        axes.set_ylim(bottom=0)
-        axes.legend(frameon=False, loc="upper left")
-        label_axes(axes, "Quality by text size (shaded: 95 % interval)", "training pairs", "BLEU")
+        """The lead, which decides, and BLEU, by the size of the text."""
+        scores, leads = figure.subplots(1, 2)
+        pairs = numbers["pairs"]
+        for name in _COLORS:
+            values = [[row["bleu"] for row in rows] for rows in numbers["models"][name]]
+            _draw_line(scores, pairs, values, name)
+            if name != TRANSFORMER:
+                values = [_leads(numbers, name, index) for index in range(len(pairs))]
+                _draw_line(leads, pairs, values, name)
+        leads.axhline(0, color="black", linewidth=0.8, linestyle=":")
+        for axes in (scores, leads):
+            axes.set_xscale("log")
+            axes.set_xticks(pairs, [f"{count:,}" for count in pairs])
+            axes.minorticks_off()
+        scores.set_ylim(bottom=0)
+        label_axes(scores, "Quality (shaded: all seeds)", "training pairs", "BLEU")
+        label_axes(leads, "The Transformer's lead over each", "training pairs", "BLEU")
+        handles = scores.get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
+
+
+def _quick() -> dict[int, Comparison]:
+    def text(pairs: int, seed: int) -> ParallelText:
+        return demo_text(_QUICK_PAIRS[-1], 200, seed).first_pairs(pairs)
+
+    budget = Budget(updates=60, tokens=512, vocabulary=800, dropout=0.0, beam_size=1, validations=1)
+    return {pairs: Comparison(partial(text, pairs), budget) for pairs in _QUICK_PAIRS}
+
+
+def _full() -> dict[int, Comparison]:
+    whole = tatoeba()
+
+    def text(pairs: int, _seed: int) -> ParallelText:
+        return whole.first_pairs(pairs)
+
+    return {
+        pairs: Comparison(
+            partial(text, pairs),
+            Budget(updates=updates, tokens=2_048, vocabulary=2_000, dropout=0.2),
+            seeds=3,
+            trial_updates=updates // 4,
+        )
+        for pairs, updates in _UPDATES.items()
+    }
+
+
+def _leads(numbers: Numbers, baseline: str, index: int) -> list[float]:
+    """The Transformer's BLEU minus that of a baseline on one text, for each seed."""
+    rows = zip(
+        numbers["models"][TRANSFORMER][index], numbers["models"][baseline][index], strict=True
+    )
+    return [transformer["bleu"] - other["bleu"] for transformer, other in rows]
+
+
+def _show(interval: Interval) -> str:
+    return f"{interval.mean:+.1f}, {interval.low:+.1f} to {interval.high:+.1f}"
+
+
+def _draw_line(axes: Axes, pairs: list[int], values: list[list[float]], name: str) -> None:
+    """The mean over seeds, and the range between them."""
+    color = _COLORS[name]
+    axes.plot(
+        pairs, [mean(seeds) for seeds in values], _STYLES[name], color=color, label=LABELS[name]
+    )
+    axes.fill_between(
+        pairs,
+        [min(seeds) for seeds in values],
+        [max(seeds) for seeds in values],
+        color=color,
+        alpha=0.15,
+    )
