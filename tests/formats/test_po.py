@@ -92,6 +92,12 @@ def test_written_entries_get_the_mark_and_lose_it():
     assert b"".join(Po(only_flag, "x.po").write([Target(("c",), False)])) == (
         b'msgid "a"\r\nmsgstr "c"'
     )
+    # The same text, confirmed by a person, loses the mark; a machine's does not.
+    assert b"".join(Po(only_flag, "x.po").write([Target(("b",), False)])) == (
+        b'msgid "a"\r\nmsgstr "b"'
+    )
+    assert b"".join(Po(only_flag, "x.po").write([Target(("b",), True)])) == only_flag
+    assert b"".join(Po(only_flag, "x.po").write([None])) == only_flag
     flagged = b'#,no-wrap\r\n#| msgid "b"\r\nmsgid "a"\r\nmsgstr ""'
     text = "word " * 30 + "\n"
     assert write_one(Po, flagged, (text * 2,)) == (

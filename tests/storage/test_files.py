@@ -3,10 +3,11 @@
 import contextlib
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from dragoman.errors import ArtifactError
+from dragoman.errors import ArtifactError, DataError
 from dragoman.storage.files import (
     atomic_folder,
     atomic_write,
@@ -16,6 +17,7 @@ from dragoman.storage.files import (
     write_text,
 )
 from dragoman.storage.lock import lock_folder
+from dragoman.workflow.initialization import init_demo
 
 
 def mode(path):
@@ -120,3 +122,20 @@ def test_a_removed_folder_does_not_take_linked_files_with_it(tmp_path, outside):
         (temporary / "link").symlink_to(outside)
         raise RuntimeError
     assert (outside / ".precious.tmp").exists()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: write_text(path, "text"),
+        lambda path: contextlib.ExitStack().enter_context(atomic_folder(path)),
+        lambda path: contextlib.ExitStack().enter_context(lock_folder(path)),
+        init_demo,
+    ],
+)
+def test_a_url_is_not_taken_for_a_local_path(tmp_path, monkeypatch, write):
+    """A `Path` of a URL has lost a slash; nothing may be written to a folder named `s3:`."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=r"found s3://bucket/folder, .* only to local folders"):
+        write(Path("s3://bucket/folder"))
+    assert not list(tmp_path.iterdir())

@@ -15,6 +15,7 @@ from dragoman.storage import mirror
 from dragoman.storage.files import link_or_copy
 from dragoman.storage.mirror import local_path, path_text
 from dragoman.workflow import training, translation
+from dragoman.workflow.evaluation import evaluate
 from dragoman.workflow.exporting import export
 from dragoman.workflow.preparation import prepare
 from support import digits
@@ -95,6 +96,22 @@ def test_an_export_in_a_store_is_complete_and_replaced_only_with_force(folder_ur
 def test_a_missing_model_is_named_by_its_url(folder_url):
     with pytest.raises(ArtifactError, match=rf"there is no folder '{folder_url}/none'"):
         Translator.load(f"{folder_url}/none")
+
+
+def test_a_test_text_in_a_store_is_scored(folder_url, tmp_path):
+    run = write_run(tmp_path / "run")
+    urls = []
+    for name in ("source", "reference"):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines(6)))
+        link_or_copy(tmp_path / name, local_path(folder_url) / name)
+        urls.append(f"{folder_url}/{name}")
+    here = evaluate(run, source=tmp_path / "source", references=[tmp_path / "reference"])
+    there = evaluate(run, source=urls[0], references=urls[1:])
+    assert there.systems == here.systems
+    assert list(there.files) == urls
+    assert list(there.files.values()) == list(here.files.values())
+    with pytest.raises(DataError, match=f"there is no file '{folder_url}/missing'"):
+        evaluate(run, source=f"{folder_url}/missing", references=urls[1:])
 
 
 def test_messages_name_a_file_by_its_url(folder_url, tmp_path):

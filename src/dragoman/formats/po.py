@@ -163,13 +163,15 @@ class Po(Document):
             current = entry.text(form.keyword) if form.keyword in entry.texts else ""
             if target is not None and plain_text(target.content) != current:
                 texts[form.keyword] = plain_text(target.content)
+        is_reviewed = all(target is not None and not target.needs_review for target in targets)
         if not texts:
-            return []
+            is_confirmed = is_reviewed and entry.is_fuzzy and bool(targets)
+            edits = list(_remove_fuzzy(self.data, entry)) if is_confirmed else []
+            return sorted(edits, key=lambda edit: edit.start)
         # Forms that are missing in the file are added; empty ones beyond the last are removed.
         for form in forms:
             if form.keyword not in entry.texts:
                 texts.setdefault(form.keyword, "")
-        is_reviewed = all(target is not None and not target.needs_review for target in targets)
         needs_review = any(target is not None and target.needs_review for target in targets)
         edits = self._text_edits(entry, forms, texts)
         if needs_review and not entry.is_fuzzy:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dragoman.errors import ArtifactError
+from dragoman.errors import ArtifactError, DataError
 from dragoman.storage.folder_manifest import (
     FOLDER_MANIFEST,
     FileEntry,
@@ -31,7 +31,7 @@ from dragoman.storage.folder_manifest import (
     read_folder_manifest,
 )
 from dragoman.storage.mirror import fetch, find_object, locate, open_stream, partial_path
-from dragoman.storage.remote import RemoteURL, StorageError, open_store
+from dragoman.storage.remote import RemoteURL, StorageError, open_store, parse_url
 
 _BLOCK = 1 << 20
 _UPLOADS = 4
@@ -50,6 +50,7 @@ def atomic_write(path: Path, *, is_private: bool = False) -> Iterator[Path]:
             yield temporary
             open_store(url.bucket).put(url.key, temporary)
         return
+    refuse_url(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
     try:
@@ -80,6 +81,7 @@ def atomic_folder(path: Path, temporary: Path | None = None) -> Iterator[Path]:
             yield folder
             _publish(folder, url)
         return
+    refuse_url(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary or _temporary(path)
     temporary.mkdir(exist_ok=True)
@@ -164,6 +166,16 @@ def remove_partials(folder: Path) -> None:
         for name in list(filter(_is_temporary, folders)):
             shutil.rmtree(Path(parent, name), ignore_errors=True)
             folders.remove(name)  # It is not walked through.
+
+
+def refuse_url(path: Path) -> None:
+    """Refuse a URL that was taken for a path: it would become a folder with the name `s3:`."""
+    url = parse_url(path)
+    if url is not None:
+        raise DataError(
+            f"found {url}, expected a path: this command writes only to local folders; write "
+            "there, and copy the result"
+        )
 
 
 def refuse_outside_links(folder: Path) -> None:

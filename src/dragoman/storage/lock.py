@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from dragoman.storage.files import refuse_outside_links, write_text
+from dragoman.storage.files import refuse_outside_links, refuse_url, write_text
 
 LOCK = ".lock"
 # A separate file: on some systems a locked file cannot be read by other processes.
@@ -36,6 +36,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     A folder with symbolic links that lead outside is refused. Other problems, for example a
     read-only file system, stay `OSError`.
     """
+    refuse_url(folder)
     folder.mkdir(parents=True, exist_ok=True)
     refuse_outside_links(folder)
     holder = folder / HOLDER

@@ -345,7 +345,6 @@ class _Job:
             if len(results) % 100 == 0:
                 on_units(len(results))
         on_units(len(results))
-        target.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(target) as temporary, temporary.open("wb") as file:
             file.writelines(document.write(result.target for result in results))
         summary = _with_counts(summary, results).model_copy(update={"sha256": sha256(target)})

@@ -28,7 +28,7 @@ from dragoman.inference.loading import EngineName
 from dragoman.inference.translator import Translation, Translator
 from dragoman.recipe.files import load_recipe
 from dragoman.storage.files import sha256, verify_hashes
-from dragoman.storage.mirror import local_path, locate
+from dragoman.storage.mirror import fetch, local_path, locate, path_text
 from dragoman.training.card import read_card
 
 OnProgress = Callable[[EvaluationProgress], None]
@@ -74,8 +74,8 @@ def evaluate(  # noqa: PLR0913  (one parameter for each option of the command)
     if is_test_set:
         text = _find_test_set(folders[str(run)])
     else:
-        source_path = Path(source) if source is not None else None
-        text = _read_text(source_path, [Path(path) for path in references])
+        source_path = fetch(local_path(source)) if source is not None else None
+        text = _read_text(source_path, [fetch(local_path(path)) for path in references])
     report = _Reporter(on_progress)
     translators = _load_all(folders, settings, engine, device, trust_parts, report)
     outputs = {
@@ -182,14 +182,16 @@ def _read_text(source: Path | None, references: Sequence[Path]) -> _Text:
     for path, text in zip(files, texts, strict=True):
         if not text:
             raise DataError(
-                f"{path} is empty: there is nothing to score; expected one sentence per line"
+                f"{path_text(path)} is empty: there is nothing to score; expected one sentence per "
+                "line"
             )
         if len(text) != len(texts[0]):
             raise DataError(
-                f"{source} and {path} have {len(texts[0]):,} and {len(text):,} lines, expected the "
-                "same number: line n of one file must be the translation of line n of the other"
+                f"{path_text(source)} and {path_text(path)} have {len(texts[0]):,} and "
+                f"{len(text):,} lines, expected the same number: line n of one file must be the "
+                "translation of line n of the other"
             )
-    return _Text(texts[0], texts[1:], {str(path): sha256(path) for path in files})
+    return _Text(texts[0], texts[1:], {path_text(path): sha256(path) for path in files})
 
 
 def _find_test_set(run: Path) -> _Text:
@@ -254,12 +256,14 @@ def _own_text_advice(run: Path) -> str:
 
 def _read(path: Path) -> list[str]:
     if not path.is_file():
-        raise DataError(f"there is no file {str(path)!r}; expected a text, one sentence per line")
+        raise DataError(
+            f"there is no file {path_text(path)!r}; expected a text, one sentence per line"
+        )
     lines = []
     for number, line in read_lines(path):
         if isinstance(line, Reject):
             raise DataError(
-                f"{path}, line {number:,}: {line.reason}; expected one sentence per line"
+                f"{path_text(path)}, line {number:,}: {line.reason}; expected one sentence per line"
             )
         lines.append(line)
     return lines

@@ -13,7 +13,7 @@ from dragoman.corpus.opening import CorpusRequest
 from dragoman.corpus.preview import CorpusPreview, preview_corpus
 from dragoman.errors import DataError, suggest
 from dragoman.recipe.files import preset_names, schema_line, write_schema
-from dragoman.storage.files import write_text
+from dragoman.storage.files import refuse_url, write_text
 
 RECIPE = "recipe.yaml"
 _DEMO_PAIRS: dict[demo.Split, int] = {"train": 60_000, "validation": 500, "test": 2_000}
@@ -50,7 +50,6 @@ def init(
         test=[file.absolute() for file in test],
         preset=preset,
     )
-    folder.mkdir(parents=True, exist_ok=True)
     write_schema(folder)
     write_text(path, text)
     return InitResult(path, preview)
@@ -76,6 +75,7 @@ def init_demo(folder: Path) -> Path:
 
 
 def _new_recipe(folder: Path) -> Path:
+    refuse_url(folder)
     path = folder / RECIPE
     if path.exists():
         raise DataError(f"{path} exists already; remove it, or choose another folder")
