@@ -83,12 +83,14 @@ class Row:
 
 
 HELD_OUT = ("held out",)
+SEEDS = ("run", "run-2", "run-3")
+"""The run folders of seeds 1, 2 and 3."""
 SINUSOIDS = "multi30k-en-de-tokenized/sinusoids"
 TEACHERS = (SINUSOIDS, "multi30k-en-de-tokenized/wide")
 BACK, BACK_SINUSOIDS = 14, 32
 """Core-minutes of the back-translation models."""
 ROWS = (
-    Row("multi30k-en-de-tokenized/run", "de", tokenized=True),
+    *(Row(f"multi30k-en-de-tokenized/{run}", "de", tokenized=True) for run in SEEDS),
     Row("multi30k-en-de-tokenized/half", "de", "half", tokenized=True),
     Row("multi30k-en-de-tokenized/short", "de", "short", tokenized=True),
     Row(
@@ -111,7 +113,7 @@ ROWS = (
             teachers=TEACHERS,
             unlisted_minutes=BACK_SINUSOIDS,
         )
-        for run in ("run", "run-2", "run-3")
+        for run in SEEDS
     ),
     Row(
         "multi30k-en-de-tokenized-distilled-2-back-translated-low-dropout/run",
@@ -129,7 +131,7 @@ ROWS = (
         teachers=(*TEACHERS, "multi30k-en-de-tokenized-distilled-2-back-translated/run-2"),
         unlisted_minutes=BACK_SINUSOIDS,
     ),
-    Row("multi30k-en-fr-tokenized/run", "fr", tokenized=True),
+    *(Row(f"multi30k-en-fr-tokenized/{run}", "fr", tokenized=True) for run in SEEDS),
     Row("multi30k-en-fr-tokenized/sinusoids", "fr", "sinusoids", tokenized=True),
     Row("multi30k-en-fr-tokenized-distilled-2/run", "fr", tokenized=True),
     Row("multi30k-en-fr-tokenized-distilled-2-back-translated/run", "fr", tokenized=True),

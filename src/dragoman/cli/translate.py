@@ -251,10 +251,9 @@ def translate(
 
 def _are_several(inputs: list[str]) -> bool:
     """Return whether the inputs are several files, or a pattern."""
-    if len(inputs) != 1:
-        return bool(inputs)
-    name = inputs[0]
-    return any(sign in name for sign in "*?[") and not Path(name).exists()
+    from dragoman.storage.mirror import is_pattern
+
+    return len(inputs) > 1 or any(map(is_pattern, inputs))
 
 
 def _check_options(others: dict[str, object], inputs: list[str], target: Path | None) -> None:

@@ -178,6 +178,11 @@ def names(folder: Path) -> list[str]:
     return list(files_in(open_store(url.bucket), url.key))
 
 
+def is_pattern(name: str) -> bool:
+    """Return whether a path or a URL that a user named stands for several files."""
+    return any(sign in name for sign in _WILDCARDS) and not Path(name).exists()
+
+
 def matches(pattern: Path) -> list[Path]:
     """Return the files of a store that match a pattern, sorted; `*` does not match a slash."""
     url = locate(pattern)

@@ -29,7 +29,7 @@ from dragoman.recipe.schema import DecodingRecipe
 from dragoman.storage import mirror
 from dragoman.storage.files import remove, write_text
 from dragoman.storage.machine import available_cpus
-from dragoman.storage.mirror import local_path, locate, path_text
+from dragoman.storage.mirror import is_pattern, local_path, locate, path_text
 from dragoman.workflow import translation
 from dragoman.workflow.translation import TranslationFacts, check_source
 from dragoman.workflow.translation_tasks import (
@@ -42,7 +42,6 @@ from dragoman.workflow.translation_tasks import (
 )
 
 _PARTS = ".parts"
-_WILDCARDS = "*?["
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +129,6 @@ class _File:
         except (OSError, ValidationError):
             return None
         return card if card.key == self.key and mirror.exists(self.output) else None
-
-
-def is_pattern(name: str) -> bool:
-    """Return whether a name stands for several files."""
-    return any(sign in name for sign in _WILDCARDS) and not Path(name).exists()
 
 
 def translate_text_files(

@@ -37,7 +37,7 @@ from dragoman.errors import DataError
 from dragoman.inference.quality import LENGTH, REPETITION
 from dragoman.inference.translator import Translation
 from dragoman.storage.files import atomic_folder, refuse_outside_links
-from dragoman.storage.mirror import StoredPath
+from dragoman.storage.mirror import StoredPath, locate, path_text
 
 BATCH_ROWS = 512
 """The number of lines that are translated together. A kill loses at most the work on one batch of
@@ -265,7 +265,8 @@ def _read_translations(path: Path) -> pa.Table:
 
 
 def _damaged(path: Path) -> str:
+    command = "" if locate(path) else f": rm {shlex.quote(str(path))}"
     return (
-        f"the cached translations in {path} are damaged; remove the file, and type the same "
-        f"command again: rm {shlex.quote(str(path))}"
+        f"the cached translations in {path_text(path)} are damaged; remove this file{command}. "
+        "Then type the same command again"
     )

@@ -42,7 +42,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 _SYMBOLS = 10
 _LENGTHS = (4, 8, 16, 24, 32)
 _QUICK_LENGTHS = _LENGTHS[:3]
-_BUDGET = Budget(updates=3_000, tokens=2_048, vocabulary=4_000, dropout=0.1)
+_BUDGET = Budget(updates=4_000, tokens=2_048, vocabulary=4_000, dropout=0.1)
 _SEEDS = 3
 _MIN_SHORT, _MIN_SHORT_BLEU = 0.8, 0.5
 """What the model without attention must reach on the shortest sentences: a share of correct
