@@ -166,10 +166,10 @@ def run(tasks: Sequence[PreparationTask], workers: int) -> Iterator[FinishedTask
 
 
 def _run_on_cluster(waiting: dict[str, PreparationTask], count: int) -> Iterator[FinishedTask]:
-    """Run tasks on Ray; if a machine is lost, Daft gives up, and the rest runs again.
+    """Run tasks on Ray. If a machine is lost, Daft runs its tasks again on the others.
 
-    A loss costs the tasks that are running, on all machines. Results are in files, so finished
-    tasks are kept.
+    Sometimes Daft gives up instead. Then the rest runs again, and the loss costs the tasks that are
+    running on all machines. Results are in files, so finished tasks are kept.
     """
     total, losses = len(waiting), 0
     while waiting:
