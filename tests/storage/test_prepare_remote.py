@@ -245,7 +245,7 @@ def test_a_missing_remote_corpus_is_a_mistake_of_the_recipe(folder_url, tmp_path
     recipe = write_corpus(tmp_path / "local")
     text = re.sub(r"extra.tsv", f"{folder_url}/absent.tsv", recipe.read_text())
     recipe.write_text(text)
-    with pytest.raises(RecipeError, match=r"there is no file '(s3|file)://.*absent.tsv'"):
+    with pytest.raises(RecipeError, match=r"there is no file '(s3|az|file)://.*absent.tsv'"):
         preparation.prepare(recipe, workers=1)
 
 

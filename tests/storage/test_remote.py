@@ -50,7 +50,7 @@ def test_an_object_is_read_as_it_was_written(place):
 def test_a_missing_object_is_named(place):
     store, folder = place
     for read in (store.read, store.size, store.open, lambda key: store.read_range(key, 0, 3)):
-        with pytest.raises(FileNotFoundError, match=r"no object (s3|file)://.*/absent"):
+        with pytest.raises(FileNotFoundError, match=r"no object (s3|az|file)://.*/absent"):
             read(f"{folder}/absent")
     assert store.info(f"{folder}/absent") is None
 

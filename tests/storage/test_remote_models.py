@@ -49,7 +49,7 @@ def test_a_model_in_a_store_translates_a_file_in_a_store(folder_url, tmp_path):
         again = translation.translate_file(
             translator, f"{folder_url}/in.txt.gz", f"{folder_url}/out.txt"
         )
-        with pytest.raises(DataError, match=r"there is no file '(s3|file)://.*none.txt'"):
+        with pytest.raises(DataError, match=r"there is no file '(s3|az|file)://.*none.txt'"):
             translation.translate_file(translator, f"{folder_url}/none.txt", f"{folder_url}/o")
     assert path_text(done.path) == f"{folder_url}/out.txt"
     assert mirror.read_text(done.path) == (tmp_path / "out.txt").read_text()
