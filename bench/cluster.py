@@ -3,7 +3,8 @@
     PYTHONPATH=src:tests python bench/cluster.py ROWS [--lose STAGE ...] [--cut STAGE ...] [--small]
 
 Needs root: the hosts are network namespaces (`tests/support/netlab.py`), each with its own disk,
-and SeaweedFS is the store. Makes ROWS pairs as `bench/scale.py` does, and prepares them
+and SeaweedFS is the store. Makes ROWS pairs as `bench/scale.py` does, or takes Multi30k from
+DRAGOMAN_DATA if ROWS is 0, and prepares them
 
 1. on this machine with a local disk, and with everything in the store: CPU seconds of both;
 2. on the cluster: the number of tasks of each host, stage by stage;
@@ -17,6 +18,7 @@ and SeaweedFS is the store. Makes ROWS pairs as `bench/scale.py` does, and prepa
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import resource
@@ -74,7 +76,12 @@ def main() -> None:
             script.write_text(_LARGE)
         corpus = work / "corpus"
         corpus.mkdir()
-        write_text(corpus, options.rows)
+        if options.rows:
+            write_text(corpus, options.rows)
+        else:
+            for side in ("en", "de"):
+                packed = Path(os.environ["DRAGOMAN_DATA"]) / "multi30k" / f"train.{side}.gz"
+                (corpus / f"all.{side}").write_bytes(gzip.decompress(packed.read_bytes()))
         (corpus / "recipe.yaml").write_text(_RECIPE)
         result: dict[str, Any] = {"rows": options.rows}
         result["one_machine"] = one_machine(corpus, script, work)

@@ -101,7 +101,7 @@ def s3_server(folder: Path, host: str = "127.0.0.1", port: int = 0) -> Iterator[
             [
                 "weed", "server", f"-dir={folder}", f"-ip={host}", f"-ip.bind={host}",
                 "-s3", f"-s3.config={folder / 's3.json'}", "-master.volumeSizeLimitMB=512",
-                "-volume.max=16", "-master.telemetry=false",
+                "-volume.max=64", "-master.telemetry=false",
                 "-s3.port.iceberg=0", "-s3.port.lance=0", *options,
             ],
             cwd=folder,
