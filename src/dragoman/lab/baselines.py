@@ -150,7 +150,7 @@ def comparison(size: Size) -> Comparison:
     """The comparison that several claims share: the first claim trains, the others reuse."""
     if size == "quick":
         budget = Budget(
-            updates=120, tokens=512, vocabulary=800, dropout=0.0, beam_size=1, validations=2
+            updates=40, tokens=512, vocabulary=800, dropout=0.0, beam_size=1, validations=2
         )
         return Comparison(lambda seed: demo_text(4_000, 200, seed), budget)
     budget = Budget(updates=4_000, tokens=2_048, vocabulary=4_000, dropout=0.1)

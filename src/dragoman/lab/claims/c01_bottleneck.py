@@ -70,7 +70,7 @@ class Bottleneck(Experiment):
             "sentences; bringing attention back got rid of that problem.",
         ),
     )
-    durations = (30, 9000)
+    durations = (30, 12_600)
     claim = (
         "A recurrent encoder compresses a sentence of any length into a state of fixed size, so "
         "quality drops as sentences get longer; attention fixes this."

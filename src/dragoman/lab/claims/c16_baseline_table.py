@@ -71,7 +71,7 @@ class BaselineTable(Experiment):
             "at total training costs that seem to be of the same order.",
         ),
     )
-    durations = (150, 26_000)
+    durations = (115, 26_000)
     claim = (
         "The Transformer translates better than recurrent and convolutional networks at equal or "
         "lower training cost, and a larger Transformer better than a smaller one."
@@ -143,13 +143,15 @@ class BaselineTable(Experiment):
                 axes.scatter([flops] * len(scores), scores, alpha=0.4, s=14, **style)
                 axes.scatter([flops], [mean(scores)], label=LABELS[name], s=45, **style)
             axes.set_xscale("log")
-            label_axes(axes, f"{label} on the test text", "training FLOPs", f"{label} (all seeds)")
+            axes.minorticks_off()  # Their labels would overlap.
+            label_axes(axes, f"{label} on the test text", "training FLOPs", label)
         for name in numbers:
             _draw_curves(by_flops, numbers, name, "flops")
             _draw_curves(by_minutes, numbers, name, "minutes")
-        label_axes(by_flops, "During training", "FLOPs", "validation BLEU (greedy)")
         by_flops.set_xscale("log")
-        label_axes(by_minutes, "During training", "minutes of one core", "validation BLEU (greedy)")
+        by_flops.minorticks_off()
+        label_axes(by_flops, "Validation text, greedy", "FLOPs", "BLEU")
+        label_axes(by_minutes, "Validation text, greedy", "minutes of one core", "BLEU")
         handles = bleu.get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False)
 
