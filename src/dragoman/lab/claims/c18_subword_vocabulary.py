@@ -53,7 +53,7 @@ class SubwordVocabulary(Experiment):
             "characters and words, helps to get rid of them.",
         ),
     )
-    durations = (20, 900)
+    durations = (20, 1_200)
     claim = (
         "A word that is not in the vocabulary is unknown and lost. Byte-pair encoding, between "
         "words and characters, has no unknown words, keeps sequences short, and translates better."
