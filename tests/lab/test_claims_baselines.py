@@ -51,7 +51,7 @@ def copied(without_attention, with_attention, shortest=0.95):
     }
 
 
-def translated(short, long, spread=0.5):
+def translated(short, long, spread=0.5, late_gain=0.5):
     """BLEU without attention on short and on long sentences; with attention it is 30."""
 
     def seeds(score):
@@ -63,7 +63,11 @@ def translated(short, long, spread=0.5):
     ]
     # The seed that is best on short sentences is worst on long ones.
     bins[1][NO_ATTENTION].reverse()
-    return {"translating": bins}
+    models = {
+        name: {"seeds": [{"curve": [(300, 20.0), (400, 20.0 + gain)]}] * 3}
+        for name, gain in ((NO_ATTENTION, late_gain), (RECURRENT, 0.4), (TRANSFORMER, 0.3))
+    }
+    return {"translating": bins, "models": models}
 
 
 FALLS, STAYS = copied([0.5, 0.52, 0.48], [0.97]), copied([0.9], [0.99])
@@ -85,6 +89,7 @@ INCONCLUSIVE = "inconclusive"
         (FALLS | translated(12.0, 6.0), INCONCLUSIVE),  # Too bad on short ones to decide.
         (FALLS | translated(0.0, 0.0), INCONCLUSIVE),
         (STAYS | translated(9.0, 3.0), INCONCLUSIVE),
+        (FALLS | translated(28.0, 15.0, late_gain=1.5), INCONCLUSIVE),  # It was catching up.
         (STAYS | translated(28.0, 15.0), PARTLY),
         (STAYS | translated(28.0, 31.0), NOT),
     ],
@@ -412,7 +417,11 @@ def test_a_study_searches_the_rate_and_trains_all_seeds(monkeypatch):
         *((0.008, 2, first), (0.008, 2, second), (0.008, 2, third)),
     ]
     assert [rate for rate, _ in studied.rates] == [0.25, 0.5, 1.0]
-    assert studied.values("bleu") == [0.008 + first, 0.008 + second, 0.008 + third]
+    assert [result.bleu for result in studied.results] == [
+        0.008 + first,
+        0.008 + second,
+        0.008 + third,
+    ]
 
 
 @pytest.mark.parametrize("best", [0.125, 0.5, 1.0, 4.0])

@@ -166,9 +166,9 @@ class Study:
     rates: list[tuple[float, float]]
     """The multiples of its learning rate that were tried, with BLEU on the validation text."""
 
-    def values(self, name: str) -> list[float]:
-        """One number of each seed, for example `bleu`."""
-        return [getattr(result, name) for result in self.results]
+    def numbers(self) -> dict[str, Any]:
+        """What a finding stores of it."""
+        return {"rates": self.rates, "seeds": [result.numbers() for result in self.results]}
 
 
 def study(shared: Comparison, model: str, seed: int) -> Study:

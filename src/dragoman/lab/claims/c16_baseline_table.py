@@ -101,11 +101,7 @@ class BaselineTable(Experiment):
         shared = comparison(size)
         numbers: Numbers = {}
         for name in (*_SMALL, *_LARGE):
-            studied = study(shared, name, seed)
-            numbers[name] = {
-                "rates": studied.rates,
-                "seeds": [result.numbers() for result in studied.results],
-            }
+            numbers[name] = study(shared, name, seed).numbers()
         return numbers
 
     def judge(self, numbers: Numbers) -> Judgment:
