@@ -34,8 +34,8 @@ NO_ATTENTION, RECURRENT, CONVOLUTIONAL, TRANSFORMER = (
     "convolutional",
     "transformer",
 )
-LARGE_RECURRENT, LARGE_CONVOLUTIONAL, LARGE_TRANSFORMER = (
-    f"large {name}" for name in (RECURRENT, CONVOLUTIONAL, TRANSFORMER)
+LARGE_NO_ATTENTION, LARGE_RECURRENT, LARGE_CONVOLUTIONAL, LARGE_TRANSFORMER = (
+    f"large {name}" for name in (NO_ATTENTION, RECURRENT, CONVOLUTIONAL, TRANSFORMER)
 )
 
 LABELS: Mapping[str, str] = {
@@ -43,6 +43,7 @@ LABELS: Mapping[str, str] = {
     RECURRENT: "RNN with attention",
     CONVOLUTIONAL: "CNN with attention",
     TRANSFORMER: "Transformer",
+    LARGE_NO_ATTENTION: "larger RNN without attention",
     LARGE_RECURRENT: "larger RNN with attention",
     LARGE_CONVOLUTIONAL: "larger CNN with attention",
     LARGE_TRANSFORMER: "larger Transformer",
@@ -58,7 +59,9 @@ It was the best rate of all networks of 0.4 M parameters on the validation text 
 
 
 MAX_LATE_GAIN = 1.0
-"""A training that gains more BLEU than this in the last quarter of its updates is too short."""
+"""If the worse of two networks gains this much more BLEU than the better one in the last quarter of
+the updates, a longer training could change their order. Every network gains a little there, because
+its learning rate goes down to zero."""
 
 
 class Network(NamedTuple):
@@ -86,6 +89,7 @@ NETWORKS: Mapping[str, Network] = {
     RECURRENT: Network("recurrent", 66, 2, "model.similarity=additive"),
     CONVOLUTIONAL: Network("convolutional", 64, 3, "model.similarity=dot"),
     TRANSFORMER: Network("transformer", 64, 2, "model.feed_forward_width=128"),
+    LARGE_NO_ATTENTION: Network("recurrent", 202, 2, "model.recurrent.attention=false"),
     LARGE_RECURRENT: Network("recurrent", 202, 2, "model.similarity=additive"),
     LARGE_CONVOLUTIONAL: Network("convolutional", 158, 5, "model.similarity=dot"),
     LARGE_TRANSFORMER: Network("transformer", 128, 4, "model.feed_forward_width=512"),
@@ -207,3 +211,18 @@ def gain_at_the_end(rows: Sequence[Mapping[str, Any]]) -> float:
         before = [score for step, score in row["curve"] if step <= 0.75 * last_step]
         gains.append(last_score - (before[-1] if before else 0.0))
     return mean(gains)
+
+
+def is_catching_up(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the worse of two networks gains so much more at the end that it could be better."""
+    worse, better = sorted((one, other), key=lambda rows: mean(row["bleu"] for row in rows))
+    return gain_at_the_end(worse) - gain_at_the_end(better) > MAX_LATE_GAIN
+
+
+def describe_gains(networks: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """What each network gained at the end, for an explanation."""
+    gains = [f"{gain_at_the_end(rows):.1f} ({LABELS[name]})" for name, rows in networks.items()]
+    return (
+        "In the last quarter of the updates, BLEU on the validation text rose by "
+        f"{', '.join(gains)}."
+    )

@@ -13,19 +13,23 @@ from matplotlib.figure import Figure
 
 from dragoman.lab.baselines import (
     LABELS,
+    LARGE_NO_ATTENTION,
+    LARGE_RECURRENT,
+    LARGE_TRANSFORMER,
     MAX_LATE_GAIN,
     NO_ATTENTION,
     RECURRENT,
     TRANSFORMER,
     Budget,
     Comparison,
-    gain_at_the_end,
+    describe_gains,
+    is_catching_up,
     study,
 )
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
 from dragoman.lab.style import BLUE, ORANGE, VERMILION, label_axes
 from dragoman.lab.task import copy_task
-from dragoman.lab.tatoeba import joined_tatoeba, joined_test_rows
+from dragoman.lab.tatoeba import FREQUENT_WORDS, JOINED, joined_tatoeba, joined_test_rows
 from dragoman.lab.training import TrainingSetup, accuracy_by_position, build, train_model
 from dragoman.lab.translation_runs import bleu_of
 from dragoman.lab.uncertainty import confidence_interval, derive_seeds, difference_interval
@@ -35,6 +39,12 @@ _MODELS: dict[str, dict[str, Any]] = {
     RECURRENT: {"architecture": "recurrent", "similarity": "additive"},
     TRANSFORMER: {"architecture": "transformer"},
 }
+_TRANSLATORS = {
+    NO_ATTENTION: LARGE_NO_ATTENTION,
+    RECURRENT: LARGE_RECURRENT,
+    TRANSFORMER: LARGE_TRANSFORMER,
+}
+"""Translation needs larger ones: a narrow state does not even hold a short sentence."""
 _STYLES: dict[str, dict[str, Any]] = {
     NO_ATTENTION: {"color": VERMILION, "marker": "o", "linestyle": "-"},
     # A wide line below a narrow broken one: both are visible where they coincide.
@@ -44,7 +54,8 @@ _STYLES: dict[str, dict[str, Any]] = {
 _SYMBOLS = 10
 _LENGTHS = (4, 8, 16, 24, 32)
 _QUICK_LENGTHS = _LENGTHS[:3]
-_BUDGET = Budget(updates=4_000, tokens=2_048, vocabulary=4_000, dropout=0.1)
+_BUDGET = Budget(updates=4_000, tokens=1_024, vocabulary=1_000, dropout=0.1)
+_SIZES = "width 202 and two layers; the Transformer has width 128 and four"
 _SEEDS = 3
 _MIN_SHORT, _MIN_SHORT_BLEU = 0.8, 0.5
 """What the model without attention must reach on the shortest sentences: a share of correct
@@ -80,10 +91,12 @@ class Bottleneck(Experiment):
     method = (
         f"LSTMs without and with attention and a Transformer learn to copy 2 to {_LENGTHS[-1]} "
         f"symbols (quick: {_QUICK_LENGTHS[-1]}). The share of correct symbols is measured for each "
-        "length. The full size uses three seeds, and also trains translation models of about equal "
-        "size (0.4 M parameters) on lines of one to six everyday sentences (Tatoeba, English to "
-        "German), each with its own learning rate and length penalty. The test has the same "
-        "sentences alone, in lines of two, and so on: only the length of a line differs."
+        f"length. The full size uses three seeds, and also trains larger models ({_SIZES}) to "
+        f"translate lines of one to {JOINED[-1]} short sentences (Tatoeba, English to German, the "
+        f"sentences that consist of the {FREQUENT_WORDS[0]} most frequent English and the "
+        f"{FREQUENT_WORDS[1]} most frequent German words), each with its own learning rate and "
+        "length penalty. The test has the same sentences alone, in lines of two, and so on: only "
+        "the length of a line differs."
     )
     criterion = (
         f"Copying shows the effect if without attention {_MIN_SHORT:.0%} of the symbols are "
@@ -96,7 +109,8 @@ class Bottleneck(Experiment):
         "two does. Inconclusive if, on the shortest lines, translation without attention has "
         f"less than {_MIN_SHORT_BLEU:.0%} of the BLEU with attention (a model that has learned so "
         "little cannot show what length does), or if in the last quarter of the updates it gains "
-        f"{MAX_LATE_GAIN:.0f} BLEU more than with attention: a longer training might close the gap."
+        f"more than with attention by more than {MAX_LATE_GAIN:.0f} BLEU: then a longer training "
+        "might close the gap."
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:
@@ -127,30 +141,27 @@ class Bottleneck(Experiment):
             f"Without attention, {shortest:.0%} of {first} symbols are copied correctly. From "
             f"{first} to {last} symbols the share of correct symbols drops by "
             + ", ".join(f"{interval.mean:.2f} ({LABELS[name]})" for name, interval in drops.items())
+            + "."
         )
         if "translating" in numbers:
             bins = numbers["translating"]
             is_shown, sentence = _judge_translation(bins[0], bins[-1])
             signs.append(is_shown)
-            gains = {name: gain_at_the_end(row["seeds"]) for name, row in numbers["models"].items()}
-            explanation += (
-                f". In translation, {sentence}. In the last quarter of the updates, BLEU on the "
-                "validation text rose by "
-                + ", ".join(f"{gain:.1f} ({LABELS[name]})" for name, gain in gains.items())
-            )
+            seeds = {name: row["seeds"] for name, row in numbers["models"].items()}
+            explanation += f" In translation, {sentence}. {describe_gains(seeds)}"
             reason = ""
             if mean(bins[0][NO_ATTENTION]) < _MIN_SHORT_BLEU * mean(bins[0][RECURRENT]):
                 reason = "has learned too little"
-            elif gains[NO_ATTENTION] - gains[RECURRENT] > MAX_LATE_GAIN:
+            elif is_catching_up(seeds[NO_ATTENTION], seeds[RECURRENT]):
                 reason = "was still catching up"
             if reason:
                 summary = (
                     f"{_summarize_copying(signs[0])}; the translation model without attention "
                     f"{reason}, so real sentences decide nothing."
                 )
-                return Judgment("inconclusive", summary, f"{explanation}.")
+                return Judgment("inconclusive", summary, explanation)
         verdict = grade(is_supported=all(signs), is_partly_supported=any(signs))
-        return Judgment(verdict, _summarize(signs), f"{explanation}.")
+        return Judgment(verdict, _summarize(signs), explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Quality over length."""
@@ -246,7 +257,7 @@ def _translate(seed: int) -> dict[str, Any]:
     """For each number of joined sentences, BLEU of each model and seed; and how they learned."""
     text = joined_tatoeba()
     shared = Comparison(lambda _: text, _BUDGET, _SEEDS, trial_updates=_BUDGET.updates // 4)
-    studies = {name: study(shared, name, seed) for name in _MODELS}
+    studies = {name: study(shared, larger, seed) for name, larger in _TRANSLATORS.items()}
     bins = []
     for rows in joined_test_rows().values():
         scores = {

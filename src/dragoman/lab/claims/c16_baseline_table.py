@@ -21,7 +21,8 @@ from dragoman.lab.baselines import (
     RECURRENT,
     TRANSFORMER,
     comparison,
-    gain_at_the_end,
+    describe_gains,
+    is_catching_up,
     study,
 )
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
@@ -45,7 +46,8 @@ _SUMMARIES: dict[Verdict, str] = {
         "nor a larger Transformer clearly better than a smaller one."
     ),
     "inconclusive": (
-        "The networks were still improving when their training ended, so their order is not known."
+        "A network was still catching up with another one when the training ended, so their order "
+        "is not known."
     ),
 }
 _SMALL = (TRANSFORMER, RECURRENT, CONVOLUTIONAL)
@@ -92,8 +94,9 @@ class BaselineTable(Experiment):
         f"{_MAX_COST} times the baseline's FLOPs; the larger Transformer beats the smaller if both "
         "scores are higher in the same way. Supported if in both sizes the Transformer beats both "
         "baselines, and the larger one beats the smaller; partly supported if some of these five "
-        f"comparisons are won. Inconclusive if a network gains more than {MAX_LATE_GAIN:.0f} BLEU "
-        "on the validation text in the last quarter of its updates."
+        "comparisons are won. Inconclusive if in the last quarter of the updates the worse of two "
+        f"compared networks gains more than the better one by more than {MAX_LATE_GAIN:.0f} BLEU "
+        "on the validation text: then a longer training could change their order."
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:
@@ -113,7 +116,7 @@ class BaselineTable(Experiment):
             for name, baseline in _COMPARED
         }
         wins[LARGE_TRANSFORMER, TRANSFORMER] = _is_better(numbers, LARGE_TRANSFORMER, TRANSFORMER)
-        late_gain = max(gain_at_the_end(row["seeds"]) for row in numbers.values())
+        seeds = {name: row["seeds"] for name, row in numbers.items()}
         sentences = [
             f"The {LABELS[name]} {'beats' if is_won else 'does not beat'} the {LABELS[other]}"
             for (name, other), is_won in wins.items()
@@ -121,10 +124,10 @@ class BaselineTable(Experiment):
         explanation = (
             f"{'. '.join(sentences)}. "
             + "; ".join(_describe(numbers, name) for name in numbers)
-            + f". The largest gain in the last quarter of the updates is {late_gain:.1f} BLEU."
+            + f". {describe_gains(seeds)}"
         )
         verdict = grade(is_supported=all(wins.values()), is_partly_supported=any(wins.values()))
-        if late_gain > MAX_LATE_GAIN:
+        if any(is_catching_up(seeds[name], seeds[other]) for name, other in wins):
             verdict = "inconclusive"
         return Judgment(verdict, _SUMMARIES[verdict], explanation)
 

@@ -19,7 +19,8 @@ from dragoman.lab.baselines import (
     TRANSFORMER,
     Budget,
     Comparison,
-    gain_at_the_end,
+    describe_gains,
+    is_catching_up,
     study,
 )
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
@@ -44,7 +45,8 @@ _SUMMARIES: dict[Verdict, str] = {
     ),
     "not supported": "With more text the Transformer did not gain on the older kinds of network.",
     "inconclusive": (
-        "The networks were still improving when their training ended, so their order is not known."
+        "A network was still catching up with another one when the training ended, so their order "
+        "is not known."
     ),
 }
 
@@ -82,8 +84,10 @@ class DataSize(Experiment):
         "smallest text to the largest, with the 95 % interval of that growth over seeds above "
         "zero. Supported if it grows so against both baselines, and a baseline is ahead on the "
         "smallest text, with the interval of its lead above zero; partly supported if it grows so "
-        f"against at least one. Inconclusive if a network gains more than {MAX_LATE_GAIN:.0f} BLEU "
-        "on the validation text in the last quarter of its updates on the largest text."
+        "against at least one. Inconclusive if, on the largest text and in the last quarter of the "
+        "updates, the worse of baseline and Transformer gains more than the better one by more "
+        f"than {MAX_LATE_GAIN:.0f} BLEU on the validation text: then a longer training could "
+        "change their order."
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:
@@ -113,14 +117,13 @@ class DataSize(Experiment):
                 f"over the {LABELS[name]} from {mean(first):+.1f} to {mean(last):+.1f} BLEU "
                 f"(growth {_show(growth)})"
             )
-        late_gain = max(gain_at_the_end(rows[-1]) for rows in models.values())
+        largest = {name: rows[-1] for name, rows in models.items()}
         explanation = (
             f"From {pairs[0]:,} to {pairs[-1]:,} pairs the Transformer's lead changes "
-            f"{' and '.join(sentences)}. The largest gain in the last quarter of the updates is "
-            f"{late_gain:.1f} BLEU."
+            f"{' and '.join(sentences)}. {describe_gains(largest)}"
         )
         verdict = grade(is_supported=all(grows) and any(is_ahead), is_partly_supported=any(grows))
-        if late_gain > MAX_LATE_GAIN:
+        if any(is_catching_up(largest[name], largest[TRANSFORMER]) for name in largest):
             verdict = "inconclusive"
         return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
