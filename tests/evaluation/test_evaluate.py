@@ -41,14 +41,22 @@ class Stub:
     """Translates all sentences but one correctly, and records how it was loaded."""
 
     loaded: list[tuple[str, tuple[str, ...], dict[str, object]]]
+    closed: list[str]
 
     def __init__(self, folder):
+        self.folder = str(folder)
         self.wrong = SOURCES[len(Path(folder).name) % len(SOURCES)]
 
     @classmethod
     def load(cls, folder, settings=(), **options):
         cls.loaded.append((str(folder), tuple(settings), options))
         return cls(folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.closed.append(self.folder)
 
     def translate(self, texts):
         known = dict(zip(SOURCES, TARGETS, strict=True))
@@ -65,6 +73,7 @@ class Stub:
 @pytest.fixture(autouse=True)
 def _stub(monkeypatch):
     Stub.loaded = []
+    Stub.closed = []
     monkeypatch.setattr(evaluation, "Translator", Stub)
 
 
@@ -331,12 +340,14 @@ def test_progress_is_reported_for_every_stage(run, tmp_path):
     assert stages == [
         *(("load", str(run)), ("load", str(other))),
         *(("translate", str(run)), ("translate", str(other))),
+        ("robustness", str(run)),
         *(("score", str(run)), ("score", str(other))),
-        *(("compare", ""), ("robustness", str(run))),
+        ("compare", ""),
     ]
     for stage in stages:
         last = [event for event in events if (event.stage, event.system) == stage][-1]
         assert last.done == last.total
+    assert sorted(Stub.closed) == sorted((str(run), str(other)))
     translated = [event for event in events if event.stage == "translate"][: len(SOURCES) + 1]
     assert [event.done for event in translated] == list(range(len(SOURCES) + 1))
 

@@ -185,7 +185,8 @@ def _micro_batch(tokens: int, planned: int, longest: int) -> int:
 
 def measure_translation(trial: Trial, run: Path, source: Path) -> ItemRates:
     """Translate two samples of a text with a finished run."""
-    lines = source.read_text(encoding="utf-8").splitlines()
+    # A line ends at a line feed only; `splitlines` would also split at other characters.
+    lines = source.read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
     def translate(count: int) -> Usage:
         text = trial.workspace / f"source-{count}.txt"

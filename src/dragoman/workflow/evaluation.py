@@ -7,6 +7,7 @@ to another folder together.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections import Counter
@@ -23,7 +24,7 @@ from dragoman.errors import ArtifactError, DataError
 from dragoman.evaluation.compare import SignificanceTest, compare
 from dragoman.evaluation.metrics import measure, worst_sentences
 from dragoman.evaluation.result import Cost, Evaluation, EvaluationProgress, Stage, System
-from dragoman.evaluation.robustness import measure_robustness
+from dragoman.evaluation.robustness import RobustnessResult, measure_robustness
 from dragoman.inference.loading import EngineName
 from dragoman.inference.translator import Translation, Translator
 from dragoman.recipe.files import load_recipe
@@ -77,11 +78,18 @@ def evaluate(  # noqa: PLR0913  (one parameter for each option of the command)
         source_path = fetch(local_path(source)) if source is not None else None
         text = _read_text(source_path, [fetch(local_path(path)) for path in references])
     report = _Reporter(on_progress)
-    translators = _load_all(folders, settings, engine, device, trust_parts, report)
-    outputs = {
-        name: _translate_all(translator, text.sources, name, report)
-        for name, translator in translators.items()
-    }
+    with contextlib.ExitStack() as opened:
+        translators = {
+            name: opened.enter_context(translator)
+            for name, translator in _load_all(
+                folders, settings, engine, device, trust_parts, report
+            )
+        }
+        outputs = {
+            name: _translate_all(translator, text.sources, name, report)
+            for name, translator in translators.items()
+        }
+        checks = _check_robustness(str(run), translators, text, report) if robustness else ()
     texts = {name: [output.text for output in rows] for name, rows in outputs.items()}
     systems = []
     for name, folder in folders.items():
@@ -95,26 +103,13 @@ def evaluate(  # noqa: PLR0913  (one parameter for each option of the command)
         report("compare", "", 0, 1)
         comparisons = compare(texts, text.references, test=test, tokenized=tokenized)
         report("compare", "", 1, 1)
-    first = str(run)
-
-    def translate(sentences: Sequence[str]) -> list[str]:
-        return [output.text for output in translators[first].translate(sentences)]
-
-    def on_check(done: int, total: int) -> None:
-        report("robustness", first, done, total)
-
-    checks = (
-        measure_robustness(translate, text.sources, text.references[0], on_check=on_check)
-        if robustness
-        else ()
-    )
     return Evaluation(
         sentences=len(text.sources),
         files=text.files,
         systems=tuple(systems),
         comparisons=tuple(comparisons),
-        robustness=tuple(checks),
-        worst_sentences=tuple(worst_sentences(text.sources, texts[first], text.references)),
+        robustness=checks,
+        worst_sentences=tuple(worst_sentences(text.sources, texts[str(run)], text.references)),
         notes=(
             *(_warn_about_other_corpora(str(run), folders) if is_test_set else ()),
             *_warn_about_intervals(systems, len(text.sources)),
@@ -140,16 +135,17 @@ def _load_all(
     device: str,
     trust_parts: bool,
     report: _Reporter,
-) -> dict[str, Translator]:
-    """Load all runs before the first one translates, so that a damaged run is reported early."""
-    translators = {}
+) -> Iterator[tuple[str, Translator]]:
+    """Load all runs; they are loaded before the first one translates, to report damage early."""
     for name, folder in folders.items():
         report("load", name, 0, 1)
-        translators[name] = Translator.load(
-            folder, settings, engine=engine, device=device, trust_parts=trust_parts
+        yield (
+            name,
+            Translator.load(
+                folder, settings, engine=engine, device=device, trust_parts=trust_parts
+            ),
         )
         report("load", name, 1, 1)
-    return translators
 
 
 def _translate_all(
@@ -161,6 +157,18 @@ def _translate_all(
         outputs.append(output)
         report("translate", name, len(outputs), len(sources))
     return outputs
+
+
+def _check_robustness(
+    name: str, translators: Mapping[str, Translator], text: _Text, report: _Reporter
+) -> tuple[RobustnessResult, ...]:
+    def translate(sentences: Sequence[str]) -> list[str]:
+        return [output.text for output in translators[name].translate(sentences)]
+
+    def on_check(done: int, total: int) -> None:
+        report("robustness", name, done, total)
+
+    return tuple(measure_robustness(translate, text.sources, text.references[0], on_check=on_check))
 
 
 @dataclass(frozen=True, slots=True)
