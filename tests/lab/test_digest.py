@@ -82,7 +82,7 @@ def test_another_measurement_changes_the_digest(
         (CLAIM, '"""Train at the first positions, test at all."""', '"""Other words."""'),
         (CLAIM, '"""C19: relative', '"""C19: whether relative'),
         (CLAIM, "_LAST_TRAINED = 7\n", "_LAST_TRAINED = 7  # A comment.\n"),
-        (CLAIM, '"Supported if all learn', '"Supported if most learn'),  # The criterion.
+        (CLAIM, '"Supported if all except', '"Supported if most except'),  # The criterion.
         (CLAIM, "_LEARNED = 0.9", "_LEARNED = 0.8"),  # Only the criterion uses it here.
         (CLAIM, "is_partly_supported=is_better", "is_partly_supported=is_learned"),
         (CLAIM, "axes.set_ylim(-0.05, 1.15)", "axes.set_ylim(0, 1)"),

@@ -54,7 +54,8 @@ _STYLES: dict[str, dict[str, Any]] = {
 _SYMBOLS = 10
 _LENGTHS = (4, 8, 16, 24, 32)
 _QUICK_LENGTHS = _LENGTHS[:3]
-_BUDGET = Budget(updates=4_000, tokens=1_024, vocabulary=1_000, dropout=0.1)
+_BUDGET = Budget(updates=3_000, tokens=1_024, vocabulary=1_000, dropout=0.1)
+_TRIAL_UPDATES = 1_000
 _SIZES = "width 202 and two layers; the Transformer has width 128 and four"
 _SEEDS = 3
 _MIN_SHORT, _MIN_SHORT_BLEU = 0.8, 0.5
@@ -256,7 +257,7 @@ def _copy(seeds: list[int], steps: int, lengths: tuple[int, ...]) -> dict[str, l
 def _translate(seed: int) -> dict[str, Any]:
     """For each number of joined sentences, BLEU of each model and seed; and how they learned."""
     text = joined_tatoeba()
-    shared = Comparison(lambda _: text, _BUDGET, _SEEDS, trial_updates=_BUDGET.updates // 4)
+    shared = Comparison(lambda _: text, _BUDGET, _SEEDS, trial_updates=_TRIAL_UPDATES)
     studies = {name: study(shared, larger, seed) for name, larger in _TRANSLATORS.items()}
     bins = []
     for rows in joined_test_rows().values():

@@ -78,8 +78,8 @@ class Extrapolation(Experiment):
         "Encoder-only models of one layer learn to output, at each position, the previous word: a "
         f"rule that is the same everywhere. The training sentences have 2 to {_LONGEST} words; the "
         f"test sentences have {_TEST_LENGTH}. Learned positions get as many positions as training "
-        "has. Shaw's relative positions show whether the rule itself can be applied to long "
-        "sentences."
+        "has. Shaw's relative and rotary positions show whether the rule itself can be applied to "
+        "long sentences."
     )
     criterion = (
         f"Supported if learned positions reject a sentence of {_LONGEST + 1} words, and sinusoids "

@@ -64,8 +64,9 @@ class Nonlinearity(Experiment):
     )
     method = (
         "First, without training: real encoder layers read x, y and x + y. The experiment measures "
-        "how far f(x + y) is from f(x) + f(y), once with all attention weights frozen at their "
-        "values for x, and then with one further component each time. Second, encoder-only models "
+        "how far f(x + y) is from f(x) + f(y), once without norms and with all attention weights "
+        "frozen at their values for x, and then with one further component each time. Second, "
+        "encoder-only models "
         f"learn a table of {_SYMBOLS * _SYMBOLS} random rules (“if this symbol, and that one "
         "before it, then output …”): with the feed-forward network; without it; and without it, "
         "without norms, and with frozen weights that are ideal for the task (one head on each of "
@@ -73,7 +74,7 @@ class Nonlinearity(Experiment):
         "steps until the task is learned."
     )
     criterion = (
-        "Two facts: (1) with frozen weights, the stack without feed-forward is linear to "
+        "Two facts: (1) with frozen weights, the stack without feed-forward and norms is linear to "
         f"{_ROUNDING:g}; (2) at every depth the model without feed-forward needs more steps than "
         "the model with it until the task is learned (95 % interval of the difference, paired by "
         "seed, above zero; a model that never learns counts as all steps). Supported if both are "

@@ -194,13 +194,14 @@ class ScaledDotProduct(Experiment):
             f"divided by √d, {remaining['scaled_dot']:.0%} of it remains. The largest of {_KEYS} "
             f"weights is then {largest['dot']:.2f} on average without division, "
             f"{largest['scaled_dot']:.2f} divided by √d, and {largest['divided_dot']:.3f} divided "
-            f"by d (uniform: {1 / _KEYS:.3f}). Trained with d = {width}, steps until learned are "
+            f"by d (uniform: {1 / _KEYS:.3f}). Trained with d = {width}, steps until learned "
+            f"(at most {numbers['steps']}) are "
             + ", ".join(
                 f"{confidence_interval(steps[name]).mean:.0f} for {_LABELS[name][0]}"
                 for name in _SIMILARITIES
             )
             + f" (d compared with √d: {change.mean:+.0f}, from {change.low:+.0f} to "
-            f"{change.high:+.0f}; divided by d, {never} of {total} seeds did not learn)."
+            f"{change.high:+.0f}; divided by d, {total - never} of {total} seeds learned)."
         )
         verdict = grade(
             is_supported=is_fixed and is_uniform and does_fail, is_partly_supported=grows

@@ -139,9 +139,9 @@ class MultiHead(Experiment):
                 f"{label}, after {numbers['steps'][name]} steps: "
                 f"{confidence_interval(one).mean:.0%} with one head, "
                 f"{confidence_interval(two).mean:.0%} with two (a gain of {100 * gain.mean:.0f} "
-                f"points, from {100 * gain.low:.0f} to {100 * gain.high:.0f}), learned after "
-                f"{confidence_interval(steps[0]).mean:.0f} and "
-                f"{confidence_interval(steps[1]).mean:.0f} steps "
+                f"points, from {100 * gain.low:.0f} to {100 * gain.high:.0f}), steps until "
+                f"learned (if never, all): {confidence_interval(steps[0]).mean:.0f} and "
+                f"{confidence_interval(steps[1]).mean:.0f} "
                 f"({change.mean:+.0f}, from {change.low:+.0f} to {change.high:+.0f})"
             )
         verdict = grade(

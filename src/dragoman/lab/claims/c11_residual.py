@@ -138,7 +138,7 @@ class Residual(Experiment):
             "APPLY-DL",
             "add and norm",
             "Residual connections are known to be important from earlier translation models; the "
-            "input of each part is added to its output.",
+            "input of each sublayer is added to its output.",
         ),
     )
     durations = (38, 700)
@@ -164,7 +164,8 @@ class Residual(Experiment):
         f"norm(x + f(x)) has {_LEARNED:.0%} of new symbols correct (mean over seeds) at a greater "
         "depth than both chains without residuals. Supported if both are true; partly supported if "
         "one is, or if the gradient of one chain alone, f(x) or norm(f(x)), is unstable and stable "
-        "with the residual sum. Not supported otherwise."
+        "with the residual sum. Not supported otherwise. (Changed after the measurement; decision "
+        "12 says how.)"
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:
@@ -202,7 +203,9 @@ class Residual(Experiment):
         differences, depths = numbers["differences"], numbers["depths"]
         explanation = (
             f"Through {depths[-1]} layers, the ratio of the gradient at the bottom to that at the "
-            f"top is {listed}. How different the positions still are (share of the squared "
+            f"top is {listed}."
+            + (" Without norms, residual sums let it grow." if ratios["residual"] > _STABLE else "")
+            + " How different the positions still are (share of the squared "
             f"states): after {depths[2]} layers, {differences['plain_norm'][2]:.0%} for norm(f(x)) "
             f"and {differences['residual_post'][2]:.0%} for norm(x + f(x)). With "
             f"{numbers['trained_depths'][-1]} layers and {numbers['steps']} steps of training, the "

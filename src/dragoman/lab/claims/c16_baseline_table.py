@@ -83,7 +83,7 @@ class BaselineTable(Experiment):
         "trained on the same text with the same vocabulary, updates, tokens and beam size: once "
         "with 0.4 M parameters and once with 2.4 M. All use Adam. The learning rate of each is "
         "searched with shorter trainings (a quarter of the updates), by halving and doubling until "
-        "both neighbours of the best are worse; rate and length penalty are the best on the whole "
+        "both neighbors of the best are worse; rate and length penalty are the best on the whole "
         "validation text. Full: Multi30k, English to German, tokenized as in papers, test 2016, "
         "three seeds, 4,000 updates; quick: the demo's grammar, one seed, one rate, so short that "
         "little is learned. Minutes are minutes of processor time on one core."

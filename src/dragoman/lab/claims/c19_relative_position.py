@@ -45,14 +45,14 @@ _LEARNED = 0.9
 _SUMMARIES: dict[Verdict, str] = {
     "supported": (
         "Networks that see relative positions handle a phrase wherever it stands; networks that "
-        "see absolute positions do worse at places where it never stood in training."
+        "see absolute positions do worse at positions where it never stood in training."
     ),
     "partly supported": (
-        "On average, networks that see relative positions handle a phrase better at places where "
-        "it never stood in training, but not all that the claim needs was found."
+        "On average, networks that see relative positions handle a phrase better at positions "
+        "where it never stood in training, but not all that the claim needs was found."
     ),
     "not supported": (
-        "Networks that see relative positions do not handle a phrase better at places where it "
+        "Networks that see relative positions do not handle a phrase better at positions where it "
         "never stood in training."
     ),
 }
@@ -107,11 +107,12 @@ class RelativePosition(Experiment):
         "every position."
     )
     criterion = (
-        "Supported if all learn the phrase at the trained positions, both relative ones transfer "
-        f"it to new positions, each with more than {_LEARNED:.0%} of examples correct, and all "
+        "Supported if all except the number t, which the lecture rejects, learn the phrase at the "
+        "trained positions, both relative ones transfer it to new positions, each with more than "
+        f"{_LEARNED:.0%} of examples correct, and all "
         "absolute ones transfer it less, with 95 % intervals over seeds that do not overlap; "
         "partly supported if the relative ones transfer it better on average, but not all of this "
-        "is true. The number t alone need not learn the phrase: the lecture rejects it."
+        "is true."
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:

@@ -26,14 +26,15 @@ _ROUNDING = 1e-9
 _MIN_DISTANCE = 1e-3
 _SUMMARIES: dict[Verdict, str] = {
     "supported": (
-        "With every kind of position, the same word at two places of a sentence gets two "
+        "With every kind of position, the same word at two positions of a sentence gets two "
         "representations; without positions, it gets one."
     ),
     "partly supported": (
-        "Some kinds of position give the same word at two places two representations, but not all."
+        "Some kinds of position give the same word at two positions two representations, but not "
+        "all."
     ),
     "not supported": (
-        "It does not depend on positions whether the same word at two places gets two "
+        "It does not depend on positions whether the same word at two positions gets two "
         "representations."
     ),
 }

@@ -74,7 +74,7 @@ class HeadKinds(Experiment):
     )
     criterion = (
         "Cost increases if the parameters of the layer grow from narrow to standard to wide, and "
-        f"its time too, each by a factor of at least {_MIN_RATIO}. Quality increases if the "
+        f"its time grows by a factor of at least {_MIN_RATIO} each time. Quality increases if the "
         "steps until learned decrease significantly from narrow to standard and from standard to "
         "wide (a model that never learns counts as all steps). Significant means that the 95 % "
         "interval of the difference, paired by seed, excludes zero. Supported if both increase; "

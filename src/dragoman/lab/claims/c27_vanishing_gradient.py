@@ -242,7 +242,10 @@ def _summarize(
         if all(names.values()):
             return "every recurrent network"
         chosen = [_LABELS[name][0] for name, is_true in names.items() if is_true]
-        return f"the {' and the '.join(chosen)} only" if chosen else "no recurrent network"
+        others = [_LABELS[name][0] for name, is_true in names.items() if not is_true]
+        if not chosen:
+            return "no recurrent network"
+        return f"the {' and the '.join(chosen)} but not in the {' and the '.join(others)}"
 
     attention = {
         (True, True): "self-attention has neither problem",

@@ -100,8 +100,8 @@ class DecoderSelfAttention(Experiment):
             f"Every symbol exactly once: {means['with']:.0%} of the outputs with self-attention, "
             f"{means['without']:.0%} without ({100 * gain.mean:+.0f} points, from "
             f"{100 * gain.low:+.0f} to {100 * gain.high:+.0f}). The loss is {losses['with']:.2f} "
-            f"and {losses['without']:.2f} nats per symbol; the minimum is "
-            f"{numbers['minimum']:.2f}."
+            f"and {losses['without']:.2f} nats per token (six symbols and the end token); the "
+            f"minimum is {numbers['minimum']:.2f}."
         )
         verdict = grade(is_supported=is_clear and gain.low > 0, is_partly_supported=gain.low > 0)
         if verdict == "supported":
@@ -133,7 +133,7 @@ class DecoderSelfAttention(Experiment):
         left.set_ylim(-0.04, 1.06)
         right.set_ylim(0, 1.15 * max(row["loss"] for name in _LABELS for row in numbers[name]))
         label_axes(left, "Every symbol exactly once", "", "share of sampled outputs")
-        label_axes(right, "Loss (dotted: minimum)", "", "nats per symbol")
+        label_axes(right, "Loss (dotted: minimum)", "", "nats per token")
 
 
 def any_order_task() -> ToyTask:
