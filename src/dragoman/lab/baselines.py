@@ -35,8 +35,8 @@ NO_ATTENTION, RECURRENT, CONVOLUTIONAL, TRANSFORMER = (
     "convolutional",
     "transformer",
 )
-LARGE_NO_ATTENTION, LARGE_RECURRENT, LARGE_CONVOLUTIONAL, LARGE_TRANSFORMER = (
-    f"large {name}" for name in (NO_ATTENTION, RECURRENT, CONVOLUTIONAL, TRANSFORMER)
+LARGE_RECURRENT, LARGE_CONVOLUTIONAL, LARGE_TRANSFORMER = (
+    f"large {name}" for name in (RECURRENT, CONVOLUTIONAL, TRANSFORMER)
 )
 
 LABELS: Mapping[str, str] = {
@@ -44,7 +44,6 @@ LABELS: Mapping[str, str] = {
     RECURRENT: "RNN with attention",
     CONVOLUTIONAL: "CNN with attention",
     TRANSFORMER: "Transformer",
-    LARGE_NO_ATTENTION: "larger RNN without attention",
     LARGE_RECURRENT: "larger RNN with attention",
     LARGE_CONVOLUTIONAL: "larger CNN with attention",
     LARGE_TRANSFORMER: "larger Transformer",
@@ -90,7 +89,6 @@ NETWORKS: Mapping[str, Network] = {
     RECURRENT: Network("recurrent", 66, 2, "model.similarity=additive"),
     CONVOLUTIONAL: Network("convolutional", 64, 3, "model.similarity=dot"),
     TRANSFORMER: Network("transformer", 64, 2, "model.feed_forward_width=128"),
-    LARGE_NO_ATTENTION: Network("recurrent", 202, 2, "model.recurrent.attention=false"),
     LARGE_RECURRENT: Network("recurrent", 202, 2, "model.similarity=additive"),
     LARGE_CONVOLUTIONAL: Network("convolutional", 158, 5, "model.similarity=dot"),
     LARGE_TRANSFORMER: Network("transformer", 128, 4, "model.feed_forward_width=512"),
@@ -176,17 +174,21 @@ class Study:
         return {"rates": self.rates, "seeds": [result.numbers() for result in self.results]}
 
 
-def study(shared: Comparison, model: str, seed: int) -> Study:
-    """Search the learning rate with the first seed and short trainings; then train all seeds."""
+def study(shared: Comparison, model: str, seed: int, changes: Sequence[str] = ()) -> Study:
+    """Search the learning rate with the first seed and short trainings; then train all seeds.
+
+    `changes` are recipe settings that replace those of the model.
+    """
     text, seeds = shared.text(seed), derive_seeds(seed, shared.seeds)
     trial = replace(shared.budget, updates=shared.trial_updates)
 
     def try_rate(factor: float) -> float:
-        return train_translator(text, trial.settings(model, factor), seeds[0]).validation_bleu
+        settings = (*trial.settings(model, factor), *changes)
+        return train_translator(text, settings, seeds[0]).validation_bleu
 
     rates = search_rate(try_rate) if shared.trial_updates else {}
     best = max(rates, key=rates.__getitem__, default=1.0)
-    settings = shared.budget.settings(model, best)
+    settings = (*shared.budget.settings(model, best), *changes)
     return Study([train_translator(text, settings, one) for one in seeds], sorted(rates.items()))
 
 

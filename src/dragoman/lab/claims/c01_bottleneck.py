@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 
 from dragoman.lab.baselines import (
     LABELS,
-    LARGE_NO_ATTENTION,
     LARGE_RECURRENT,
     LARGE_TRANSFORMER,
     MAX_LATE_GAIN,
@@ -39,12 +38,17 @@ _MODELS: dict[str, dict[str, Any]] = {
     RECURRENT: {"architecture": "recurrent", "similarity": "additive"},
     TRANSFORMER: {"architecture": "transformer"},
 }
-_TRANSLATORS = {
-    NO_ATTENTION: LARGE_NO_ATTENTION,
-    RECURRENT: LARGE_RECURRENT,
-    TRANSFORMER: LARGE_TRANSFORMER,
+_TRANSLATORS: dict[str, tuple[str, tuple[str, ...]]] = {
+    # The same network, with attention off; the similarity is then unused, and set to the default.
+    NO_ATTENTION: (
+        LARGE_RECURRENT,
+        ("model.recurrent.attention=false", "model.similarity=scaled_dot"),
+    ),
+    RECURRENT: (LARGE_RECURRENT, ()),
+    TRANSFORMER: (LARGE_TRANSFORMER, ()),
 }
-"""Translation needs larger ones: a narrow state does not even hold a short sentence."""
+"""The larger network, and changes of its settings: a narrow state does not even hold a short
+sentence."""
 _STYLES: dict[str, dict[str, Any]] = {
     NO_ATTENTION: {"color": VERMILION, "marker": "o", "linestyle": "-"},
     # A wide line below a narrow broken one: both are visible where they coincide.
@@ -258,7 +262,10 @@ def _translate(seed: int) -> dict[str, Any]:
     """For each number of joined sentences, BLEU of each model and seed; and how they learned."""
     text = joined_tatoeba()
     shared = Comparison(lambda _: text, _BUDGET, _SEEDS, trial_updates=_TRIAL_UPDATES)
-    studies = {name: study(shared, larger, seed) for name, larger in _TRANSLATORS.items()}
+    studies = {
+        name: study(shared, larger, seed, changes)
+        for name, (larger, changes) in _TRANSLATORS.items()
+    }
     bins = []
     for rows in joined_test_rows().values():
         scores = {
