@@ -164,8 +164,8 @@ class Residual(Experiment):
         f"norm(x + f(x)) has {_LEARNED:.0%} of new symbols correct (mean over seeds) at a greater "
         "depth than both chains without residuals. Supported if both are true; partly supported if "
         "one is, or if the gradient of one chain alone, f(x) or norm(f(x)), is unstable and stable "
-        "with the residual sum. Not supported otherwise. (Changed after the measurement; decision "
-        "12 says how.)"
+        "with the residual sum. Not supported otherwise. Changed after the measurement; decision "
+        "12 says how."
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:
