@@ -69,8 +69,7 @@ class SubwordVocabulary(Experiment):
         "none, that the translation contains. Full: Multi30k, English to German; quick: the "
         "demo's grammar, so short that the scores mean little. One seed: the p-value covers the "
         "choice of test sentences, not the seed, and seeds of such a model differ by up to 4 BLEU "
-        "and 5 "
-        "chrF (docs/ablations.md), so a difference in quality is weak evidence."
+        "and 5 chrF (docs/ablations.md), so a difference in quality is weak evidence."
     )
     criterion = (
         f"Unknown words are removed if BPE leaves at most {_MAX_UNKNOWN:.0%} of those that the "

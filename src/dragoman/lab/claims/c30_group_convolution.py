@@ -44,8 +44,8 @@ class GroupConvolution(Experiment):
     method = (
         f"Self-attention with {_HEADS} heads gets fixed weights that depend only on the distance "
         f"between two positions and are zero beyond distance {_KERNEL // 2}. Its sums are compared "
-        f"with `conv1d` with {_HEADS} groups, in 64 "
-        "bits. Then, with the weights that attention computes itself, the Jacobian shows which "
+        f"with `conv1d` with {_HEADS} groups, in 64 bits. Then, with the weights that attention "
+        "computes itself, the Jacobian shows which "
         "part of the values each head reads, and which part of the input, for standard heads "
         "(every head projects the whole input) and for narrow heads (every head gets its part). "
         "Measured is also how much the weights change from one input to another: those of a "
