@@ -529,6 +529,7 @@ def test_the_full_size_runs_from_files_to_a_figure(tmp_path, monkeypatch, names)
     monkeypatch.setattr(c01_bottleneck, "_copy", lambda *_: FALLS["copying"])
     monkeypatch.setattr(c01_bottleneck, "_LENGTHS", tuple(FALLS["lengths"]))
     monkeypatch.setattr(c01_bottleneck, "_BUDGET", MINIMAL)
+    monkeypatch.setattr(c01_bottleneck, "_TRIAL_UPDATES", 0)  # No search for the rate.
     monkeypatch.setattr(c01_bottleneck, "_SEEDS", 1)
     monkeypatch.setattr(c17_data_size, "_full", small_texts)
     monkeypatch.setattr(c18_subword_vocabulary, "_FULL", MINIMAL)
