@@ -23,13 +23,13 @@ from dragoman.interop import ctranslate2, huggingface
 from support.shared_data import shared_data
 
 ROOT = Path(__file__).parents[2]
-STEPS = 600
+STEPS = 300
 SHORT = [f"training.{name}={STEPS}" for name in ("steps", "validate_every", "save_every")] + [
-    "training.warmup_steps=150",
+    "training.warmup_steps=75",
     "training.ema_decay=0.99",
 ]
-MIN_BLEU = 24.0
-"""26.3 was measured; the rest is for rounding on other machines and for random variation."""
+MIN_BLEU = 13.0
+"""15.3 was measured; the rest is for rounding on other machines and for random variation."""
 SENTENCES = 1000
 MIN_AGREEMENT = 0.995
 """Share of identical lines; the others must be tied."""
