@@ -237,7 +237,9 @@ class AdaptationRecipe(Section):
     """How a model is adapted to a domain, and when the adapted model replaces its parent."""
 
     method: Literal["full", "adapters"] = Field(
-        "full", description="Train all weights, or low-rank adapters that are merged at the end"
+        "full",
+        description="Train all weights, or low-rank adapters that are merged at the end "
+        "(`dragoman adapt` chooses adapters for Transformers)",
     )
     rank: Count = Field(16, description="Rank of the adapters (adapters only)")
     replay: Rate = Field(
