@@ -1,5 +1,6 @@
 """Do local paths stand for remote files, and are remote folders complete or invisible?"""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from dragoman.storage.files import (
 from dragoman.storage.folder_manifest import FOLDER_MANIFEST
 from dragoman.storage.mirror import StoredPath, fetch, local_path, locate, path_text
 from dragoman.storage.remote import StorageError, open_store
+from dragoman.storage.working_folder import fetch_folder
 
 
 def _open(path: Path):
@@ -159,6 +161,68 @@ def test_a_damaged_object_of_a_folder_is_found(folder_url):
     store.put(key, b"wrong")
     with pytest.raises(StorageError, match="is damaged"):
         fetch(path)
+
+
+@pytest.mark.parametrize("size", [0, 6])
+@pytest.mark.parametrize("name", ["{victim}", "../victim", "a/../../victim", "a//b", ".", ""])
+def test_a_manifest_cannot_name_a_file_outside_of_its_folder(folder_url, tmp_path, name, size):
+    """Whoever fetches a model of a stranger loses no file."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    path = local_path(folder_url) / "model"
+    digest = hashlib.sha256(b"theirs"[:size]).hexdigest()
+    files = {name.format(victim=victim): [size, digest]}
+    manifest = {"format": 1, "version": "0" * 16, "files": files}
+    write_text(path / FOLDER_MANIFEST, json.dumps(manifest))
+    with pytest.raises(StorageError, match="is damaged"):
+        fetch(path)
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize(("version", "size"), [("../..", 1), ("", 1), ("0" * 16, -1)])
+def test_a_manifest_with_another_version_or_size_is_damaged(folder_url, version, size):
+    path = local_path(folder_url) / "model"
+    manifest = {"format": 1, "version": version, "files": {"a": [size, "x"]}}
+    write_text(path / FOLDER_MANIFEST, json.dumps(manifest))
+    with pytest.raises(StorageError, match="is damaged"):
+        fetch(path)
+
+
+def test_a_bucket_is_never_emptied():
+    with pytest.raises(DataError, match=r"never emptied"):
+        remove(local_path("file://"))
+
+
+def test_a_local_file_of_another_content_is_fetched_again(folder_url, tmp_path):
+    path = local_path(folder_url) / "step-1"
+    with atomic_folder(path) as temporary:
+        (temporary / "weights").write_text("new")
+        (temporary / "state").write_text("{}")
+    for name, text in (("weights", "old"), ("state", "{}")):
+        (tmp_path / name).write_text(text)
+    url = locate(path)
+    assert url is not None
+    before = (tmp_path / "state").stat().st_ino
+    fetch_folder(url, tmp_path)
+    assert (tmp_path / "weights").read_text() == "new"
+    assert (tmp_path / "state").stat().st_ino == before
+
+
+def test_a_folder_may_vanish_while_a_file_is_put_into_it(tmp_path, monkeypatch):
+    """Another process removes an empty folder just after this one has made it."""
+    made = []
+    touch = Path.touch
+
+    def late(path, *arguments, **named):
+        if not made:
+            made.append(path)
+            path.parent.rmdir()
+        touch(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "touch", late)
+    temporary = mirror._new_temporary(tmp_path / "a" / "b")
+    assert made == [temporary]
+    assert temporary.is_file()
 
 
 def test_a_fetched_folder_has_no_files_of_an_earlier_version(folder_url):

@@ -217,6 +217,33 @@ def test_a_store_that_cannot_be_reached_ends_in_a_plain_error(monkeypatch):
     assert caught.value.exit_code == 74
 
 
+class _NotFound(BaseHTTPRequestHandler):
+    """Answers as S3 does if there is no bucket of this name."""
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def test_a_bucket_that_does_not_exist_is_named(monkeypatch):
+    with ThreadingHTTPServer(("127.0.0.1", 0), _NotFound) as answering:
+        threading.Thread(target=answering.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{answering.server_port}")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        monkeypatch.setenv("AWS_REGION", "here")
+        store = Store("s3://typo")
+        for write in (store.put, store.put_if_absent):
+            with pytest.raises(StorageError, match=r"there is no bucket s3://typo; create it"):
+                write("a", b"x")
+        answering.shutdown()
+
+
 def test_pauses_between_attempts_grow(monkeypatch, tmp_path):
     pauses: list[float] = []
     monkeypatch.setattr(remote.time, "sleep", pauses.append)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from dragoman.errors import ArtifactError, DataError
 from dragoman.inference.translator import Translator
 from dragoman.storage import mirror
-from dragoman.storage.files import link_or_copy
+from dragoman.storage.files import link_or_copy, write_text
 from dragoman.storage.mirror import local_path, path_text
 from dragoman.workflow import training, translation
 from dragoman.workflow.evaluation import evaluate
@@ -91,6 +91,48 @@ def test_an_export_in_a_store_is_complete_and_replaced_only_with_force(folder_ur
     export(run, output=f"{folder_url}/export", quantization="int8", force=True)
     with Translator.load(f"{folder_url}/export") as exported:
         assert exported.quantization == "int8"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("force", [False, True])
+def test_an_export_replaces_nothing_but_an_export(folder_url, tmp_path, force):
+    pytest.importorskip("ctranslate2")
+    run = upload_folder(write_run(tmp_path / "run"), f"{folder_url}/run")
+    write_text(local_path(folder_url) / "corpus" / "train.en", "mine")
+    before = mirror.names(local_path(folder_url))
+    for output in (f"{folder_url}/corpus", run, f"{folder_url}/corpus/train.en"):
+        with pytest.raises(ArtifactError, match=r"exists and is not an export"):
+            export(run, output=output, force=force)
+    with pytest.raises(DataError, match=r"expected a folder in it"):
+        export(run, output=folder_url.partition("//")[0] + "//" + bucket_of(folder_url))
+    assert mirror.names(local_path(folder_url)) == before
+
+
+@pytest.mark.slow
+def test_an_export_replaces_what_a_killed_one_left(folder_url, tmp_path):
+    pytest.importorskip("ctranslate2")
+    run = upload_folder(write_run(tmp_path / "run"), f"{folder_url}/run")
+    output = local_path(folder_url) / "export"
+    write_text(output / "0123456789abcdef" / "model.bin", "half")
+    export(run, output=f"{folder_url}/export")
+    assert "dragoman.json" in mirror.names(output)
+    assert not mirror.exists(output / "0123456789abcdef" / "model.bin")
+
+
+def bucket_of(url):
+    """The name of the bucket; the local disk has none."""
+    scheme, _, rest = url.partition("://")
+    return "" if scheme == "file" else rest.partition("/")[0]
+
+
+def test_the_output_of_a_translation_needs_a_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "in.txt").write_text("1 2\n")
+    with (
+        Translator.load(write_run(tmp_path / "run")) as translator,
+        pytest.raises(DataError, match=r"found -o s3://texts, expected a file: s3://texts/NAME"),
+    ):
+        translation.translate_file(translator, tmp_path / "in.txt", "s3://texts")
 
 
 def test_a_missing_model_is_named_by_its_url(folder_url):

@@ -36,6 +36,7 @@ from dragoman.storage.remote import RemoteURL, StorageError, open_store, parse_u
 _BLOCK = 1 << 20
 _UPLOADS = 4
 """The number of files of a folder that are uploaded at the same time."""
+_DELETIONS = 8
 
 
 @contextlib.contextmanager
@@ -150,11 +151,16 @@ def remove(path: Path) -> None:
         else:
             path.unlink(missing_ok=True)
         return
+    if not url.key:
+        raise DataError(f"found {url.bucket}, expected a folder in it: a bucket is never emptied")
     store = open_store(url.bucket)
     files = [file.key for file in files_in(store, url.key).values()]
     keys = {url.key, f"{url.key}/{FOLDER_MANIFEST}", *files, *store.list(url.key)}
-    for key in sorted(keys, key=lambda key: (not key.endswith(f"/{FOLDER_MANIFEST}"), key)):
+    manifests = {key for key in keys if key.endswith(f"/{FOLDER_MANIFEST}")}
+    for key in sorted(manifests):
         store.delete(key)
+    with ThreadPoolExecutor(_DELETIONS) as pool:
+        list(pool.map(store.delete, sorted(keys - manifests)))
 
 
 def remove_partials(folder: Path) -> None:

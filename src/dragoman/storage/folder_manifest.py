@@ -11,21 +11,32 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-from collections.abc import Mapping
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.storage.remote import StorageError, Store
 
 FOLDER_MANIFEST = "folder-manifest.json"
 
 
+_VERSION = r"[0-9a-f]{16}"
+
+
 class FileEntry(NamedTuple):
     """One file of a complete folder."""
 
-    size: int
+    size: Annotated[int, Field(ge=0)]
     sha256: str
+
+
+def _check_name(name: str) -> str:
+    """Refuse a name that leads out of the folder: a manifest can come from a stranger."""
+    if "\\" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise ValueError("not the name of a file in the folder")
+    return name
 
 
 class StoredFile(NamedTuple):
@@ -41,9 +52,9 @@ class FolderManifest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int = 1
-    version: str
+    version: Annotated[str, Field(pattern=f"^{_VERSION}$")]
     """Hash of all names and contents; the objects are in a folder of this name."""
-    files: dict[str, FileEntry]
+    files: dict[Annotated[str, AfterValidator(_check_name)], FileEntry]
 
     @classmethod
     def of(cls, files: Mapping[str, FileEntry]) -> FolderManifest:
@@ -66,6 +77,11 @@ def read_folder_manifest(store: Store, folder: str) -> FolderManifest | None:
         return None
     except ValidationError:
         raise StorageError(f"{store.bucket}/{key} is damaged; delete this folder") from None
+
+
+def is_unfinished(names: Iterable[str]) -> bool:
+    """Return whether all names are those of versions that no manifest made visible, or none."""
+    return all(re.match(f"{_VERSION}/", name) for name in names)
 
 
 def find_file(store: Store, key: str) -> StoredFile:

@@ -50,6 +50,7 @@ from dragoman.storage.remote import (
 _SUFFIX, _URL = ".mirror", "url"
 _FILES, _COPIES, _TAGS, _PARTIAL, _RUNS = "files", "copies", "tags", "partial", "runs"
 _THREADS = 8
+_ATTEMPTS = 10
 _WILDCARDS = "*?["
 
 
@@ -280,8 +281,7 @@ def _is_fetched(root: Path, key: str, size_: int, tag: str) -> bool:
 
 def download(store: Store, key: str, size_: int, path: Path) -> str:
     """Write an object to a path, by a temporary file beside it; return its hash."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}.{os.urandom(6).hex()}.tmp")
+    temporary = _new_temporary(path)
     digest = hashlib.sha256()
     try:
         with temporary.open("wb") as file:
@@ -295,10 +295,28 @@ def download(store: Store, key: str, size_: int, path: Path) -> str:
     return digest.hexdigest()
 
 
+def _new_temporary(path: Path) -> Path:
+    """Create an empty file beside a path.
+
+    Between making the folder and the file, another process can remove the folder, because it is
+    still empty (`_remove_others`).
+    """
+    temporary = path.with_name(f".{os.getpid()}.{os.urandom(6).hex()}.tmp")
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.touch(exist_ok=False)
+        except FileNotFoundError:
+            if not attempts_left:
+                raise
+        else:
+            break
+    return temporary
+
+
 def _write_tag(root: Path, key: str, tag: str) -> None:
     path = root / _TAGS / key
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{os.getpid()}.{os.urandom(6).hex()}.tmp")
+    temporary = _new_temporary(path)
     temporary.write_text(tag, encoding="utf-8")
     temporary.replace(path)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from dragoman.storage.files import atomic_write
+from dragoman.storage.files import atomic_write, sha256
 from dragoman.storage.folder_manifest import FOLDER_MANIFEST, FolderManifest, read_folder_manifest
 from dragoman.storage.mirror import download
 from dragoman.storage.remote import RemoteURL, open_store
@@ -30,7 +30,7 @@ def fetch_files(url: RemoteURL, folder: Path, names: Iterable[str]) -> None:
 
 
 def fetch_folder(url: RemoteURL, folder: Path) -> None:
-    """Fetch the missing files of a complete folder; local files of the right size are kept.
+    """Fetch the files of a complete folder; local files with the same content are kept.
 
     Raise `FileNotFoundError` if there is no complete folder.
     """
@@ -40,7 +40,9 @@ def fetch_folder(url: RemoteURL, folder: Path) -> None:
         raise FileNotFoundError(f"{url} is not complete: it has no {FOLDER_MANIFEST}")
     for name, entry in manifest.files.items():
         path = folder / name
-        if not (path.is_file() and path.stat().st_size == entry.size):
+        is_same = path.is_file() and path.stat().st_size == entry.size
+        # Another run can have left a file of this size here.
+        if not is_same or sha256(path) != entry.sha256:
             download(store, manifest.key(url.key, name), entry.size, path)
 
 

@@ -64,8 +64,13 @@ class Checkpoints:
         model: Mapping[str, Tensor],
         optimizer: Mapping[str, Tensor],
         state: Mapping[str, Any],
+        *,
+        wait: bool = True,
     ) -> Path:
-        """Write a checkpoint; all ranks call this and return when it is complete."""
+        """Write a checkpoint; all ranks call this and return when it is complete.
+
+        In a store, it is complete when this returns only with `wait`.
+        """
         path = self._path(step)
         # The same name on every rank, and not that of a checkpoint.
         temporary = self._hidden(step, _TEMPORARY)
@@ -84,9 +89,6 @@ class Checkpoints:
                 files = {file.name: sha256(file) for file in sorted(temporary.iterdir())}
                 (temporary / MANIFEST).write_text(manifest_text(files), encoding="utf-8")
         return path
-
-    def finish(self) -> None:
-        """Wait until the last checkpoint is complete; all ranks call this."""
 
     def newest(self) -> SavedCheckpoint | None:
         """Find the newest intact checkpoint, and remove what a crash left incomplete."""

@@ -18,6 +18,7 @@ from dragoman.training.averaging import mean_of
 from dragoman.training.card import BestValidation, Card
 from dragoman.training.curve import draw_curve
 from dragoman.training.device import device_name
+from dragoman.training.events import Message
 from dragoman.training.journal import JOURNAL, read_journal
 from dragoman.training.run_folder import CURVE, Run
 from dragoman.training.trainer import Trainer
@@ -27,6 +28,10 @@ def finish_run(run: Run, trainer: Trainer, version: str) -> Card:
     """Write weights, card and curve; all ranks call this. `version` is that of Dragoman."""
     parameters = trainer.learner.weights()
     steps = _chosen_steps(run, trainer.state.best_step)
+    best = trainer.state.best_step
+    if run.settings.average_checkpoints == 1 and best and steps != (best,):
+        text = f"the best checkpoint, of update {best:,}, was not saved; the model is that of "
+        trainer.report(Message(trainer.state.step, f"{text}update {steps[0]:,}"))
     weights = average_checkpoints(run, parameters, steps)
     card = make_card(run, trainer, steps, version)
     if run.world.is_main:

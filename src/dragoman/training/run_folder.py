@@ -138,6 +138,9 @@ class Run:
             if self.store is not None:
                 self.store.upload_beginning()
             self.write_facts(facts)
+        elif self.store is not None and self.world.is_node_main:
+            # What this machine fetched can be older than what the main rank has just written.
+            self._write_local_facts(facts)
         self.world.barrier(is_slow=True)
 
     def read_facts(self) -> RunFacts | None:
@@ -154,10 +157,13 @@ class Run:
 
     def write_facts(self, facts: RunFacts) -> None:
         """Write `run.json`."""
-        content = json.dumps(facts.model_dump(exclude_none=True), indent=1, sort_keys=True)
-        write_text(self.folder / FACTS, content + "\n")
+        self._write_local_facts(facts)
         if self.store is not None:
             self.store.upload_facts()
+
+    def _write_local_facts(self, facts: RunFacts) -> None:
+        content = json.dumps(facts.model_dump(exclude_none=True), indent=1, sort_keys=True)
+        write_text(self.folder / FACTS, content + "\n")
 
     def check_disk_space(self, parameters: int) -> None:
         """Refuse to start if two checkpoints do not fit on the disk."""

@@ -17,9 +17,11 @@ from pathlib import Path
 
 from dragoman.artifact import CHECKPOINTS
 from dragoman.errors import ArtifactError
+from dragoman.interop.folder import FOLDER as EXPORT
+from dragoman.storage.files import remove
 from dragoman.storage.lease import EXPIRY_SECONDS, Lease, LeaseHeldError, leased
 from dragoman.storage.lock import FolderLockedError, lock_folder
-from dragoman.storage.mirror import path_text, working_folder
+from dragoman.storage.mirror import exists, local_path, path_text, working_folder
 from dragoman.storage.remote import RemoteURL
 from dragoman.storage.working_folder import fetch_files, upload
 from dragoman.training.journal import JOURNAL, SAMPLES
@@ -57,6 +59,9 @@ class RunStore:
             for path in files
             if path.parts[0] != CHECKPOINTS and not path.name.startswith(".")
         }
+        export = local_path(str(self.url)) / EXPORT
+        if exists(export):  # Written by `dragoman export`: its manifest would hide the new files.
+            remove(export)
         upload(self.url, self.folder, [*sorted(names - {_FORMAT}), _FORMAT])
 
     @property

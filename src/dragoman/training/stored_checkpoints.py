@@ -100,10 +100,13 @@ class StoredCheckpoints(Checkpoints):
         model: Mapping[str, Tensor],
         optimizer: Mapping[str, Tensor],
         state: Mapping[str, Any],
+        *,
+        wait: bool = True,
     ) -> Path:
         """Write the files of this machine, and begin to upload them; all ranks call this.
 
-        If the upload before has failed, an error is raised at the end.
+        With `wait`, return when the checkpoint is complete. Without it, an error is raised at the
+        end if the upload before has failed; this one continues.
         """
         earlier = self._end_upload()
         path, temporary = self._path(step), self._hidden(step, "tmp")
@@ -133,15 +136,10 @@ class StoredCheckpoints(Checkpoints):
             raise failure or OSError("another rank could not save its part")
         self._steps = sorted({*self._steps, step})
         self._upload = step, self._pool.submit(self._publish, step, manifest, self._read_journals())
-        if earlier is not None:
-            raise earlier
-        return path
-
-    def finish(self) -> None:
-        """Wait for the upload of the last checkpoint; all ranks call this."""
-        problem = self._end_upload()
+        problem = self._end_upload() if wait else earlier
         if problem is not None:
             raise problem
+        return path
 
     def newest(self) -> SavedCheckpoint | None:
         """Fetch the newest intact checkpoint to every machine."""

@@ -231,9 +231,7 @@ class Trainer:
             state.unscheduled_saves.append(state.step)
         model, other_tensors = self.tensors()
         try:
-            self.checkpoints.save(state.step, model, other_tensors, asdict(state))
-            if is_last:
-                self.checkpoints.finish()
+            self.checkpoints.save(state.step, model, other_tensors, asdict(state), wait=is_last)
         except (OSError, SafetensorError, CheckpointException, StorageError) as error:
             problem = str(error) or type(error).__name__
         if self.world.all_reduce_sum([float(bool(problem))], is_slow=True)[0] == 0:

@@ -13,9 +13,15 @@ from dragoman.errors import ArtifactError, DataError
 from dragoman.interop import importing
 from dragoman.recipe.schema import LanguagesRecipe, is_language_code
 from dragoman.storage.files import atomic_folder, remove
-from dragoman.storage.mirror import exists, local_path, locate, path_text
+from dragoman.storage.folder_manifest import is_unfinished
+from dragoman.storage.mirror import exists, local_path, locate, names, path_text
 
 ExportFormat = Literal["ctranslate2", "huggingface"]
+_MARKERS: dict[ExportFormat, str] = {
+    "ctranslate2": "dragoman.json",
+    "huggingface": "generation_config.json",
+}
+"""A file that an export of each format has, and no run or corpus."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,8 @@ def export(
     """Export a run; the default `output` is a folder in the run with the name of the format.
 
     An export of another model, or with another quantization, is replaced only with `force`. `run`
-    and `output` may be URLs; an export in a store is always replaced only with `force`.
+    and `output` may be URLs; an export in a store is always replaced only with `force`. Nothing but
+    an export is ever replaced.
     """
     named = local_path(run)
     is_local = locate(named) is None
@@ -48,8 +55,7 @@ def export(
     if locate(folder) is None:
         _write(run, folder, to, quantization, force=force, trust_parts=trust_parts)
         return ExportResult(folder, to, quantization)
-    if exists(folder) and not force:
-        raise ArtifactError(f"{path_text(folder)} exists; to replace it, add --force")
+    _check_stored(folder, to, force=force)
     with tempfile.TemporaryDirectory(prefix="dragoman-") as temporary:
         local = Path(temporary) / folder.name
         _write(run, local, to, quantization, trust_parts=trust_parts)
@@ -57,6 +63,22 @@ def export(
         with atomic_folder(folder) as published:
             shutil.copytree(local, published, dirs_exist_ok=True)
     return ExportResult(folder, to, quantization)
+
+
+def _check_stored(folder: Path, to: ExportFormat, *, force: bool) -> None:
+    """Refuse a folder in a store that has something else, or an export without `force`."""
+    url = locate(folder)
+    if url is not None and not url.key:
+        raise DataError(f"found {url.bucket}, expected a folder in it: {url.bucket}/NAME")
+    found = names(folder)
+    if is_unfinished(found) and not exists(folder):
+        return  # Nothing, or what an export that was killed has left.
+    if _MARKERS[to] not in found:
+        raise ArtifactError(
+            f"{path_text(folder)} exists and is not an export to {to}; choose another URL"
+        )
+    if not force:
+        raise ArtifactError(f"{path_text(folder)} exists; to replace it, add --force")
 
 
 def _write(

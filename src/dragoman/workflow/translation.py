@@ -216,6 +216,9 @@ class _Job:
             raise DataError(
                 f"{path_text(self.output)!r} is the source file itself; choose another output"
             )
+        url = locate(self.target)
+        if url is not None and not url.key:
+            raise DataError(f"found -o {url.bucket}, expected a file: {url.bucket}/NAME")
         if locate(self.output) is None and self.output.exists() and not self.output.is_file():
             raise DataError(f"{str(self.output)!r} exists and is not a file; choose another output")
         if self.target.suffix.lower() in COMPRESSIONS:
