@@ -1,5 +1,6 @@
 """The arithmetic of a plan agrees with `show --model`, real parameters, and real batches."""
 
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -24,8 +25,10 @@ from dragoman.planning.sizes import (
     update_flops,
     update_size,
     validation_count,
+    with_real_vocabulary,
 )
 from dragoman.recipe.files import load_recipe
+from dragoman.storage.mirror import local_path
 from dragoman.training.feed import to_tensors
 from dragoman.training.loss import MicroBatch, Objective
 from dragoman.training.optimizer import build_optimizers, moments
@@ -182,3 +185,14 @@ def test_updates_of_a_prepared_corpus_are_those_of_training(prepared_recipe):
         sum(batch.source.numel() for batch in batches) / 3, rel=0.2
     )
     assert update.target_tokens <= recipe.training.tokens_per_update
+
+
+@pytest.mark.slow
+def test_a_corpus_in_a_store_is_computed_too(prepared_recipe, tmp_path, monkeypatch):
+    monkeypatch.setenv("DRAGOMAN_CACHE", str(tmp_path))
+    recipe, folder = load_recipe(prepared_recipe), prepared_recipe.parent / "prepared"
+    here = corpus_size(recipe, folder, 0, 0)
+    there = corpus_size(recipe, local_path(f"file://{folder}"), 0, 0)
+    assert replace(there, prepared=None) == replace(here, prepared=None)
+    assert update_size(recipe, there, 1) == update_size(recipe, here, 1)
+    assert with_real_vocabulary(recipe, there) == with_real_vocabulary(recipe, here)

@@ -1,7 +1,8 @@
 """Tokens, epochs, parameters and FLOPs of a recipe, before it is trained.
 
 A prepared corpus gives exact numbers: its manifest counts pairs and tokens, and the sampler plans
-the batches of its first shard as training will. Without one, the number of pairs and the tokens per
+the batches of its first shard as training will; of a corpus in a store, this shard is fetched.
+Without one, the number of pairs and the tokens per
 pair are the user's, and batches are assumed to be filled like those of real text.
 
 FLOPs count every position of a batch, also padding, because the device computes it too.
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from dragoman.data.manifest import MANIFEST, read_manifest
+from dragoman.data.manifest import MANIFEST
 from dragoman.data.sampler import Sampler
 from dragoman.data.store import Prepared
 from dragoman.errors import DataError
@@ -22,7 +23,6 @@ from dragoman.model.cost import ModuleCost, measure
 from dragoman.planning.figures import Basis
 from dragoman.recipe.schema import Recipe, TrainingRecipe
 from dragoman.storage import mirror
-from dragoman.storage.mirror import locate
 from dragoman.tokenizer.folder import load_tokenizer
 
 TOKENS_PER_PAIR = 30.0
@@ -79,8 +79,8 @@ class ModelSize:
 def corpus_size(recipe: Recipe, folder: Path, pairs: int, tokens_per_pair: float) -> CorpusSize:
     """Read the manifest of the prepared folder; otherwise use what the user states."""
     if not pairs and mirror.exists(folder / MANIFEST):
-        manifest = read_manifest(folder)
-        shards = manifest.train
+        prepared = Prepared.open(folder)
+        shards = prepared.manifest.train
         pairs = sum(shard.rows for shard in shards)
         if not pairs:
             raise DataError(
@@ -93,7 +93,7 @@ def corpus_size(recipe: Recipe, folder: Path, pairs: int, tokens_per_pair: float
             target_tokens=sum(shard.target_tokens for shard in shards),
             longest=1 + max(shard.longest for shard in shards),
             basis="computed",
-            prepared=Prepared(folder, manifest) if locate(folder) is None else None,
+            prepared=prepared,
         )
     if not pairs:
         raise DataError(

@@ -42,7 +42,7 @@ from dragoman.planning.sizes import (
     with_real_vocabulary,
 )
 from dragoman.recipe.schema import Recipe
-from dragoman.storage.mirror import local_path
+from dragoman.storage.mirror import exists, local_path
 from dragoman.workflow.recipe import open_recipe
 
 
@@ -160,7 +160,7 @@ class _Measurement:
             self.report("training")
             training = measure_training(self.trial, corpus, self.memory, self.machines)
         run = local_path(self.trial.recipe.training.folder, self.trial.base_folder)
-        if "translation" in self.stages and (run / CARD).is_file():
+        if "translation" in self.stages and exists(run / CARD):
             self.report("translation")
             text = corpus.prepared.folder / "validation.source"
             translation = measure_translation(self.trial, run, text)
