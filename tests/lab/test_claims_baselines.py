@@ -237,6 +237,7 @@ def grown(recurrent, convolutional, spread=0.2, **changes):
         (grown([8.0, 33.5], [4.0, 30.0]), NOT),
         (grown([8.0, 25.0], [4.0, 25.0], spread=5.0), NOT),
         (grown([8.0, 25.0], [4.0, 25.0], early=20.0), INCONCLUSIVE),  # It was catching up.
+        (grown([8.0, 25.0], [26.0, 25.0]), INCONCLUSIVE),  # With more text the CNN got worse.
     ],
 )
 def test_data_size_criterion(numbers, expected):

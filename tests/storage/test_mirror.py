@@ -166,7 +166,7 @@ def test_a_damaged_object_of_a_folder_is_found(folder_url):
 @pytest.mark.parametrize("size", [0, 6])
 @pytest.mark.parametrize("name", ["{victim}", "../victim", "a/../../victim", "a//b", ".", ""])
 def test_a_manifest_cannot_name_a_file_outside_of_its_folder(folder_url, tmp_path, name, size):
-    """Whoever fetches a model of a stranger loses no file."""
+    """Fetching the model of a stranger changes no file of the user."""
     victim = tmp_path / "victim"
     victim.write_text("mine")
     path = local_path(folder_url) / "model"

@@ -31,7 +31,6 @@ BLOCK_BYTES = 8 << 20
 _WINDOW_BYTES = 64 << 10
 """Small reads are served from a window of this size; the footer of an Arrow file fits into it."""
 _INNER_RETRIES = 3
-_WRITING = "writing"
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*):/+(?P<rest>.*)", re.DOTALL)
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL",
@@ -133,7 +132,7 @@ class Store:
         return ObjectInfo(meta["size"], meta["e_tag"] or str(meta["last_modified"]))
 
     def exists(self, key: str) -> bool:
-        """Return whether there is an object with this key."""
+        """Return whether there is such an object."""
         return self.info(key) is not None
 
     def size(self, key: str) -> int:
@@ -193,7 +192,7 @@ class Store:
             if self._obstore.head(self._store, key)["size"] != size:
                 raise _TruncatedError
 
-        self._call(_WRITING, key, put)
+        self._call("writing", key, put)
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         """Write an object unless it exists; return whether it now has this content.
@@ -210,7 +209,7 @@ class Store:
                 return False
             return True
 
-        return self._call(_WRITING, key, put) or self.read(key) == data
+        return self._call("writing", key, put) or self.read(key) == data
 
     def copy(self, key: str, new_key: str) -> None:
         """Copy an object inside the store."""
@@ -237,11 +236,9 @@ class Store:
             try:
                 return request()
             except (FileNotFoundError, errors.NotFoundError):
-                if what == _WRITING:
-                    raise StorageError(
-                        f"{what} {self.bucket}/{key} failed: there is no bucket {self.bucket}; "
-                        "create it, or correct its name"
-                    ) from None
+                if what == "writing":
+                    reason = f"there is no bucket {self.bucket}; create it, or correct its name"
+                    raise StorageError(f"{what} {key} failed: {reason}") from None
                 raise self._missing(key) from None
             except (errors.PermissionDeniedError, errors.UnauthenticatedError, PermissionError):
                 raise StorageError(self._refused(what, key)) from None

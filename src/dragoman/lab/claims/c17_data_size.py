@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from statistics import mean
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -45,8 +46,8 @@ _SUMMARIES: dict[Verdict, str] = {
     ),
     "not supported": "With more text the Transformer did not gain on the older kinds of network.",
     "inconclusive": (
-        "A network was still catching up with another one when the training ended, so their order "
-        "is not known."
+        "A network was not trained well enough on the largest text, so it is not known which one "
+        "would be best there."
     ),
 }
 
@@ -63,7 +64,7 @@ class DataSize(Experiment):
             "data sets; attention has little, which suits large amounts of data.",
         ),
     )
-    durations = (73, 12_000)
+    durations = (73, 15_000)
     claim = (
         "Recurrent and convolutional networks are built for sequences and do well on small texts; "
         "attention assumes little, and needs more text to be better."
@@ -87,7 +88,8 @@ class DataSize(Experiment):
         "against at least one. Inconclusive if, on the largest text and in the last quarter of the "
         "updates, the worse of baseline and Transformer gains more than the better one by more "
         f"than {MAX_LATE_GAIN:.0f} BLEU on the validation text: then a longer training could "
-        "change their order."
+        "change their order. Also inconclusive if a network is worse on the largest text than on a "
+        "smaller one: then its training there went wrong."
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:
@@ -123,7 +125,10 @@ class DataSize(Experiment):
             f"{' and '.join(sentences)}. {describe_gains(largest)}"
         )
         verdict = grade(is_supported=all(grows) and any(is_ahead), is_partly_supported=any(grows))
-        if any(is_catching_up(largest[name], largest[TRANSFORMER]) for name in largest):
+        worse = [_describe_loss(pairs, name, rows) for name, rows in models.items()]
+        explanation += "".join(worse)
+        is_behind = any(is_catching_up(largest[name], largest[TRANSFORMER]) for name in largest)
+        if is_behind or any(worse):
             verdict = "inconclusive"
         return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
@@ -172,6 +177,18 @@ def _full() -> dict[int, Comparison]:
         )
         for pairs, updates in _UPDATES.items()
     }
+
+
+def _describe_loss(pairs: list[int], name: str, rows: list[list[dict[str, Any]]]) -> str:
+    """A sentence if a network is worse on the largest text than on a smaller one, or nothing."""
+    scores = [mean(row["bleu"] for row in seeds) for seeds in rows]
+    best = scores.index(max(scores))
+    if best == len(scores) - 1:
+        return ""
+    return (
+        f" The {LABELS[name]} has {scores[best]:.1f} BLEU with {pairs[best]:,} pairs and only "
+        f"{scores[-1]:.1f} with {pairs[-1]:,}: its training there went wrong."
+    )
 
 
 def _leads(numbers: Numbers, baseline: str, index: int) -> list[float]:
