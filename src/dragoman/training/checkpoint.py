@@ -69,7 +69,8 @@ class Checkpoints:
     ) -> Path:
         """Write a checkpoint; all ranks call this and return when it is complete.
 
-        In a store, it is complete when this returns only with `wait`.
+        `wait` matters in a store only (`stored_checkpoints.py`): without it, the upload continues
+        after this returns.
         """
         path = self._path(step)
         # The same name on every rank, and not that of a checkpoint.

@@ -11,6 +11,7 @@ from typing import Literal
 from dragoman.artifact import resolve_model
 from dragoman.errors import ArtifactError, DataError
 from dragoman.interop import importing
+from dragoman.interop.folder import FACTS
 from dragoman.recipe.schema import LanguagesRecipe, is_language_code
 from dragoman.storage.files import atomic_folder, remove
 from dragoman.storage.folder_manifest import is_unfinished
@@ -18,7 +19,7 @@ from dragoman.storage.mirror import exists, local_path, locate, names, path_text
 
 ExportFormat = Literal["ctranslate2", "huggingface"]
 _MARKERS: dict[ExportFormat, str] = {
-    "ctranslate2": "dragoman.json",
+    "ctranslate2": FACTS,
     "huggingface": "generation_config.json",
 }
 """A file that an export of each format has, and no run or corpus."""

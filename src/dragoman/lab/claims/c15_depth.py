@@ -69,8 +69,7 @@ class Depth(Experiment):
         "of LSTMs, the bottom one bidirectional, have residual connections or not. All have the "
         "same width and number of steps. Up to three learning rates are tried, until all seeds "
         "learn; the best one counts (Adam, 50 warm-up steps, gradients clipped at norm 1). "
-        "Training "
-        "is short: a model that fails might learn with more steps."
+        "Training is short: a model that fails might learn with more steps."
     )
     criterion = (
         f"A stack learns if on average over seeds more than {_LEARNED:.0%} of new examples are "
