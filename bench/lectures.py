@@ -32,7 +32,7 @@ def experiments(findings: list[Finding], missing: list[ClaimEntry]) -> str:
         lines.append(f"| {link} | {finding.verdict} |")
     lines += [f"| {claim.number} {claim.title} | not measured yet |" for claim in missing]
     for finding in findings:
-        lines += ["", f"**{finding.number} {finding.title}**: {finding.verdict}."]
+        lines += ["", f"**{finding.number} {finding.title}**: {finding.verdict}. {finding.summary}"]
         lines += ["", f"![{finding.title}](../lab/{finding.stem}.svg)"]
     return "\n".join(lines) + "\n"
 

@@ -2,12 +2,13 @@
 
     python bench/results.py RUNS [--new]
 
-RUNS contains the trained runs, each in the folder that ROWS names; if the recipes were run in
-place, it is `recipes`. A run is scored once: on every test set of its protocol through PyTorch, and
-on the first one also through CTranslate2 in float32 and int8. The scores go to
-docs/results/figures.json with the learning curve of the run, and stay there when the run is gone;
-`--new` scores again. Then the tables between the marks in docs/results.md are written from that
-file, and the curves are drawn. The text is found through DRAGOMAN_DATA, or beside the repository.
+RUNS contains the trained runs, each in the folder that bench/result_rows.py names; if the recipes
+were run in place, it is `recipes`. A run is scored once: on every test set of its protocol through
+PyTorch, and on the first one also through CTranslate2 in float32 and int8. If a test set is new for
+its row, the run is scored again. The scores go to docs/results/figures.json with the learning curve
+of the run, and stay there when the run is gone; `--new` scores again. Then the tables between the
+marks in docs/results.md are written from that file, and the curves are drawn. The text is found
+through DRAGOMAN_DATA, or beside the repository.
 """
 
 from __future__ import annotations
@@ -18,17 +19,18 @@ import json
 import os
 import re
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from result_rows import FROZEN_TESTS, ROWS, TESTS, Cost, Row
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results.md"
 FIGURES = ROOT / "docs" / "results" / "figures.json"
-TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco")
 BARE = ((32, 27.7), (48, 33.8), (64, 36.5), (80, 37.8))
 """Core-minutes and validation BLEU of the fastest bare PyTorch script we know (Adam, 2.4 M)."""
 BARE_TEST = ((32, 28.6), (48, 35.2), (64, 37.1), (80, 38.2))
@@ -46,110 +48,7 @@ COLORS = (
     "#8c6d4f",
     "#8fb8de",
     "#000000",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One published row: its run folder, its text, and what differs from its recipe."""
-
-    folder: str
-    target: str
-    changed: str = ""
-    data: str = "multi30k"
-    tokenized: bool = False
-    tests: tuple[str, ...] = TESTS
-    continues: str = ""
-    """The row whose weights it started from."""
-    teachers: tuple[str, ...] = ()
-    """Rows whose output it was trained on."""
-    unlisted_minutes: int = 0
-    """Core-minutes of teachers that are not rows."""
-
-    @property
-    def recipe(self) -> str:
-        """The file in `recipes`."""
-        return self.folder.partition("/")[0]
-
-    @property
-    def is_synthetic(self) -> bool:
-        """Whether the training text contains output of models."""
-        return "distilled" in self.recipe
-
-    @property
-    def name(self) -> str:
-        """Its name on the page."""
-        return f"{self.recipe} {self.changed}".strip()
-
-
-HELD_OUT = ("held out",)
-SEEDS = ("run", "run-2", "run-3")
-"""The run folders of seeds 1, 2 and 3."""
-SINUSOIDS = "multi30k-en-de-tokenized/sinusoids"
-TEACHERS = (SINUSOIDS, "multi30k-en-de-tokenized/wide")
-BACK, BACK_SINUSOIDS = 14, 32
-"""Core-minutes of the back-translation models."""
-ROWS = (
-    *(Row(f"multi30k-en-de-tokenized/{run}", "de", tokenized=True) for run in SEEDS),
-    Row("multi30k-en-de-tokenized/half", "de", "half", tokenized=True),
-    Row("multi30k-en-de-tokenized/short", "de", "short", tokenized=True),
-    Row(
-        "multi30k-en-de-tokenized-distilled-1-back-translated/run",
-        "de",
-        tokenized=True,
-        continues="multi30k-en-de-tokenized/run",
-        teachers=("multi30k-en-de-tokenized/half",),
-        unlisted_minutes=BACK,
-    ),
-    Row(SINUSOIDS, "de", "sinusoids", tokenized=True),
-    Row("multi30k-en-de-tokenized/wide", "de", "sinusoids, wide", tokenized=True),
-    Row("multi30k-en-de-tokenized/sinusoids-short", "de", "sinusoids, short", tokenized=True),
-    Row("multi30k-en-de-tokenized-distilled-2/run", "de", tokenized=True, teachers=TEACHERS),
-    *(
-        Row(
-            f"multi30k-en-de-tokenized-distilled-2-back-translated/{run}",
-            "de",
-            tokenized=True,
-            teachers=TEACHERS,
-            unlisted_minutes=BACK_SINUSOIDS,
-        )
-        for run in SEEDS
-    ),
-    Row(
-        "multi30k-en-de-tokenized-distilled-2-back-translated-low-dropout/run",
-        "de",
-        tokenized=True,
-        continues="multi30k-en-de-tokenized-distilled-2-back-translated/run",
-        teachers=TEACHERS,
-        unlisted_minutes=BACK_SINUSOIDS,
-    ),
-    Row(
-        "multi30k-en-de-tokenized-distilled-3-back-translated/run",
-        "de",
-        tokenized=True,
-        continues="multi30k-en-de-tokenized-distilled-2-back-translated-low-dropout/run",
-        teachers=(*TEACHERS, "multi30k-en-de-tokenized-distilled-2-back-translated/run-2"),
-        unlisted_minutes=BACK_SINUSOIDS,
-    ),
-    *(Row(f"multi30k-en-fr-tokenized/{run}", "fr", tokenized=True) for run in SEEDS),
-    Row("multi30k-en-fr-tokenized/sinusoids", "fr", "sinusoids", tokenized=True),
-    Row("multi30k-en-fr-tokenized-distilled-2/run", "fr", tokenized=True),
-    Row("multi30k-en-fr-tokenized-distilled-2-back-translated/run", "fr", tokenized=True),
-    Row(
-        "multi30k-en-fr-tokenized-distilled-2-back-translated-low-dropout/run",
-        "fr",
-        tokenized=True,
-        continues="multi30k-en-fr-tokenized-distilled-2-back-translated/run",
-    ),
-    Row(
-        "multi30k-en-fr-tokenized-distilled-3-back-translated/run",
-        "fr",
-        tokenized=True,
-        continues="multi30k-en-fr-tokenized-distilled-2-back-translated-low-dropout/run",
-    ),
-    Row("multi30k-en-de/half", "de", "half"),
-    Row("multi30k-en-fr/half", "fr", "half"),
-    Row("tatoeba-en-de/run", "de", data="", tests=HELD_OUT),
+    "#e0218a",
 )
 
 
@@ -160,7 +59,7 @@ def texts(row: Row, run: Path, test: str) -> list[Path]:
     named = os.environ.get("DRAGOMAN_DATA")
     data = (Path(named) if named else ROOT.parent / "shared" / "data") / row.data
     folder, middle = (data / "tok", ".lc.norm.tok") if row.tokenized else (data, "")
-    return [folder / f"{test}{middle}.{side}.gz" for side in ("en", row.target)]
+    return [folder / f"{test}{middle}.{side}.gz" for side in (row.source, row.target)]
 
 
 def score(row: Row, run: Path) -> dict[str, Any]:
@@ -171,14 +70,14 @@ def score(row: Row, run: Path) -> dict[str, Any]:
 
     card = json.loads((run / "card.json").read_text(encoding="utf-8"))
     recipe = Recipe.model_validate(card["recipe"])
-    cores = card.get("threads", 1) * card.get("world_size", 1)
     figure: dict[str, Any] = {
         "seed": recipe.seed,
         "parameters": measure(recipe, 15, 15).parameters,
         "flops": card["flops"],
         "updates": card["updates"],
-        "cores": cores,
-        "core_minutes": round(60 * card["hours"] * cores),
+        "cores": card.get("threads", 1) * card.get("world_size", 1),
+        "is_processor_time": card.get("cpu_hours") is not None,
+        "core_minutes": round(60 * core_hours(card)),
         "validation_bleu_greedy": card["validation"]["value"],
         "tests": {},
     }
@@ -206,18 +105,27 @@ def score(row: Row, run: Path) -> dict[str, Any]:
             exporting.export(run, to="ctranslate2", output=folder, quantization=kind)
             figure["exported"][kind] = evaluate(folder, row.tests[0], "ctranslate2")
     lines = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
-    figure["curve"] = curve(lines, cores)
+    figure["curve"] = curve(lines, 60 * core_hours(card))
     return figure
 
 
-def curve(lines: list[dict[str, Any]], cores: int) -> list[list[float]]:
-    """Core-minutes, updates and BLEU of each validation."""
+def curve(lines: list[dict[str, Any]], core_minutes: float) -> list[list[float]]:
+    """Core-minutes, updates and BLEU of each validation; the last one is at the whole cost."""
     seconds = {line["step"]: line["seconds"] for line in lines if line["kind"] == "progress"}
+    factor = core_minutes / max(seconds.values())
     return [
-        [round(seconds[line["step"]] * cores / 60, 1), line["step"], round(line["bleu"], 2)]
+        [round(seconds[line["step"]] * factor, 1), line["step"], round(line["bleu"], 2)]
         for line in lines
         if line["kind"] == "validation" and line["step"] in seconds
     ]
+
+
+def core_hours(card: dict[str, Any]) -> float:
+    """The processor time of a run; of older runs, which did not measure it, time × cores."""
+    processes = card.get("world_size", 1)
+    if (cpu_hours := card.get("cpu_hours")) is not None:
+        return float(cpu_hours) * processes
+    return float(card["hours"]) * card.get("threads", 1) * processes
 
 
 def main_bleu(row: Row, scores: dict[str, Any]) -> dict[str, Any]:
@@ -257,7 +165,7 @@ def table(figures: dict[str, Any], *, is_synthetic: bool) -> str:
 def reference_lengths() -> str:
     """The number of reference tokens of each test set, in the tokenized protocol."""
     lines = ["| test | German | French |", "|---|---|---|"]
-    for test in TESTS:
+    for test in FROZEN_TESTS:
         counts = []
         for target in ("de", "fr"):
             row = Row("", target, tokenized=True)
@@ -318,36 +226,52 @@ def seeds(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def minutes_before(row: Row, figures: dict[str, Any]) -> int:
-    """Core-minutes of the runs that a run continues."""
-    minutes, rows = 0, {listed.folder: listed for listed in ROWS}
+def cost_before(row: Row, figures: dict[str, Any]) -> Cost:
+    """The cost of the runs that a run continues."""
+    rows = {listed.folder: listed for listed in ROWS}
+    before: list[Cost] = []
     while row.continues:
         row = rows[row.continues]
-        minutes += figures[row.folder]["core_minutes"]
-    return minutes
+        before.append(cost(figures[row.folder]))
+    return add_costs(before)
 
 
-def all_minutes(figures: dict[str, Any]) -> list[tuple[int, float, str]]:
-    """Core-minutes with all teachers, BLEU of test 2016 (German, tokenized), and name."""
-    return sorted(
+def cost(figure: dict[str, Any]) -> Cost:
+    """The cost of one run."""
+    return Cost(figure["core_minutes"], figure["flops"])
+
+
+def add_costs(costs: Iterable[Cost]) -> Cost:
+    """Their sum."""
+    costs = list(costs)
+    return Cost(sum(one.minutes for one in costs), sum(one.flops for one in costs))
+
+
+def full_cost(row: Row, figures: dict[str, Any]) -> Cost:
+    """The cost from the beginning, with all teachers."""
+    teachers = [cost(figures[teacher]) for teacher in row.teachers]
+    own, before = cost(figures[row.folder]), cost_before(row, figures)
+    return add_costs((own, before, row.unlisted, *teachers))
+
+
+def cost_table(figures: dict[str, Any]) -> str:
+    """BLEU of test 2016 (tokenized) by full cost, beside the bare script."""
+    points = [
         (
-            figures[row.folder]["core_minutes"]
-            + minutes_before(row, figures)
-            + sum(figures[teacher]["core_minutes"] for teacher in row.teachers)
-            + row.unlisted_minutes,
+            row.target,
+            full_cost(row, figures),
             main_bleu(row, figures[row.folder]["tests"][TESTS[0]])["value"],
             f"{row.name}, seed {figures[row.folder]['seed']}",
         )
         for row in ROWS
-        if row.folder in figures and row.tokenized and row.target == "de"
-    )
-
-
-def minutes_table(figures: dict[str, Any]) -> str:
-    """The cost of a BLEU, teachers included, beside the bare script."""
-    lines = ["| core-minutes, teachers included | BLEU, test 2016 | recipe |", "|---|---|---|"]
-    figure = all_minutes(figures) + [(*point, "*an untuned bare script*") for point in BARE_TEST]
-    lines += [f"| {minutes} | {bleu:.1f} | {name} |" for minutes, bleu, name in sorted(figure)]
+        if row.folder in figures and row.tokenized and row.source == "en"
+    ]
+    bare = "*an untuned bare script*"
+    points += [("de", Cost(minutes, 0.0), bleu, bare) for minutes, bleu in BARE_TEST]
+    lines = ["| | core-minutes | FLOPs | BLEU, test 2016 | recipe |", "|---|---|---|---|---|"]
+    for target, (minutes, flops), bleu, name in sorted(points):
+        amount = f"{flops:.1e}" if flops else ""
+        lines.append(f"| {target} | {minutes} | {amount} | {bleu:.1f} | {name} |")
     return "\n".join(lines)
 
 
@@ -363,7 +287,7 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     panels: dict[str, list[Row]] = {}
     firsts = {row.name: row for row in reversed(ROWS) if row.folder in figures}
     for row in ROWS:
-        if firsts.get(row.name) == row:
+        if firsts.get(row.name) == row and row.source == "en":
             text = row.recipe.partition("-")[0].capitalize()
             protocol = "tokenized" if row.tokenized else "raw"
             title = f"{text}, English to {LANGUAGES[row.target]}, {protocol} protocol"
@@ -374,7 +298,7 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     for number, (axes, (title, rows)) in enumerate(zip(every, panels.items(), strict=False)):
         best = 0.0
         for row, color in zip(rows, cycle(COLORS), strict=False):
-            before = minutes_before(row, figures)
+            before = cost_before(row, figures).minutes
             minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
             minutes = [before + passed for passed in minutes]
             best = max(best, *bleu)
@@ -406,7 +330,8 @@ def main() -> None:
     figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.is_file() else {}
     for row in ROWS:
         run = given.runs / row.folder
-        if (run / "card.json").is_file() and (given.new or row.folder not in figures):
+        scored = figures.get(row.folder, {}).get("tests", {})
+        if (run / "card.json").is_file() and (given.new or not scored.keys() >= set(row.tests)):
             figures[row.folder] = score(row, run)
             print(f"{row.folder}: scored", flush=True)
     FIGURES.parent.mkdir(exist_ok=True)
@@ -418,7 +343,7 @@ def main() -> None:
         ("synthetic", table(figures, is_synthetic=True)),
         ("lengths", reference_lengths()),
         ("seeds", seeds(figures)),
-        ("minutes", minutes_table(figures)),
+        ("minutes", cost_table(figures)),
         ("exported", exported(figures)),
         ("signatures", signatures(figures)),
     ):

@@ -57,7 +57,7 @@ CLAIMED_IN = {
     "C25": "NLP10",
     "C26": "NLU",
     "C27": "NLU CS224N",
-    "C28": "CS182 APPLY-DL",
+    "C28": "CS182 APPLY-DL NLP10",
     "C29": "CS224N APPLY-DL",
     "C30": "APPLY-DL",
 }

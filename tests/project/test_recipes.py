@@ -2,8 +2,10 @@
 
 import json
 from pathlib import Path
+from statistics import mode
 
 import pytest
+from bench import ablations
 
 from dragoman.recipe.files import load_recipe
 from support.shared_data import shared_data
@@ -36,6 +38,8 @@ def test_a_recipe_can_be_read_and_its_text_exists(path):
 FRENCH = {"German": "French", "en-de": "en-fr", "de-en": "fr-en", ".de.gz": ".fr.gz"} | {
     "target: de": "target: fr",
     "source: de": "source: fr",
+    # The headline runs: longer in German.
+    "tokenized/long": "tokenized/run",
 }
 
 
@@ -49,6 +53,20 @@ def test_german_and_french_have_one_template():
         for old, new in FRENCH.items():
             name, text = name.replace(old, new), text.replace(old, new)
         assert text == german.with_name(name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["recurrent", "convolutional"])
+def test_a_baseline_has_the_settings_of_its_ablation(name):
+    recipe = load_recipe(ROOT / "recipes" / f"multi30k-en-de-tokenized-{name}.yaml")
+    settings = dict(line.split("=") for line in ablations.BUDGET.settings(name))
+    assert settings["model.architecture"] == name
+    for setting, expected in settings.items():
+        section, _, field = setting.partition(".")
+        value = getattr(getattr(recipe, section), field)
+        assert str(getattr(value, "name", value)) == expected, setting
+    row = {"recurrent": "LSTM with attention", "convolutional": "CNN with attention"}[name]
+    chosen = [scores["length_penalty"] for scores in ablations.read_figures()[row].values()]
+    assert recipe.decoding.length_penalty == mode(chosen)
 
 
 def test_every_recipe_with_figures_exists():

@@ -2,9 +2,11 @@
 
 import os
 import time
+from dataclasses import asdict
 
 import pytest
 
+from dragoman.training.state import TrainingState
 from dragoman.training.timing import SessionTimer
 
 
@@ -43,6 +45,21 @@ def test_the_time_left_follows_from_this_session_alone(clock):
         timer.count_update(1)
     assert timer.total_seconds == 1120
     assert timer.seconds_left(10, minutes=0) == pytest.approx(600)
+
+
+def test_processor_time_counts_earlier_sessions(clock):
+    timer = SessionTimer(earlier_seconds=1000.0, earlier_cpu_seconds=700.0)
+    clock.now += 80
+    clock.cpu += 60
+    assert timer.total_cpu_seconds == 760
+
+
+def test_processor_time_is_unknown_if_an_earlier_session_did_not_measure_it():
+    """A run of an early version, resumed with this one, does not claim a part as the whole."""
+    stored = asdict(TrainingState(seconds=1000.0, cpu_seconds=700.0))
+    assert TrainingState.from_json(stored).cpu_seconds == 700
+    del stored["cpu_seconds"]
+    assert TrainingState.from_json(stored).cpu_seconds is None
 
 
 def test_the_time_limit_counts_earlier_sessions(clock):

@@ -34,7 +34,7 @@ from support import digits
 
 pytestmark = pytest.mark.slow  # Whole runs.
 
-VARYING = {"tokens_per_second", "seconds", "unscheduled_saves"}
+VARYING = {"tokens_per_second", "seconds", "cpu_seconds", "unscheduled_saves"}
 """What differs between equal runs: their time, and when they were stopped."""
 
 
@@ -374,6 +374,7 @@ def test_the_best_checkpoint_becomes_the_model(write, scores, best_metric, best)
     card = read_card(folder)
     assert tensors_are_same(load_file(folder / "model.safetensors"), checkpoint(folder, step))
     assert card.checkpoint_steps == (step,)
+    assert 0 < card.cpu_hours < 24
     assert card.validation == BestValidation(metric=best_metric, value=value, step=step)
     assert saved_steps(folder) == [step, 12]
 

@@ -12,6 +12,7 @@ from dragoman.cli.console import (
     printable,
     split_settings,
 )
+from dragoman.cli.demo import demo
 from dragoman.cli.prepare import prepare
 from dragoman.errors import MissingExtraError
 
@@ -35,6 +36,15 @@ def test_a_package_that_is_missing_when_prepare_runs_names_the_extra(monkeypatch
     monkeypatch.setattr("dragoman.workflow.preparation.prepare", fail)
     with pytest.raises(MissingExtraError, match=r"dragoman\[prepare\]"):
         prepare(recipe)
+
+
+def test_a_package_that_is_missing_when_the_demo_prepares_names_the_extra(monkeypatch, tmp_path):
+    def fail(*_arguments, **_options):
+        raise ModuleNotFoundError(name="daft")
+
+    monkeypatch.setattr("dragoman.workflow.preparation.prepare", fail)
+    with pytest.raises(MissingExtraError, match=r"dragoman\[all\]"):
+        demo(tmp_path / "demo", no_input=True)
 
 
 def test_a_missing_package_of_another_extra_names_that_extra():

@@ -83,7 +83,7 @@ def _prepare(recipe: Path) -> None:
     from dragoman.cli.display.preparation import PreparationDisplay
     from dragoman.workflow import preparation
 
-    with PreparationDisplay() as display:
+    with needs("the demo", "all"), PreparationDisplay() as display:
         result = preparation.prepare(recipe, on_progress=display.show)
     typer.echo(f"  {result.report.splits.train:,} pairs to train on.")
 
@@ -92,7 +92,7 @@ def _train(recipe: Path) -> Path:
     from dragoman.cli.display.training import TrainingDisplay
     from dragoman.workflow import training
 
-    with TrainingDisplay() as display:
+    with needs("the demo", "all"), TrainingDisplay() as display:
         result = training.train(recipe, on_progress=display.show)
     return _short(result.folder)
 

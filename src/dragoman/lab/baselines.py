@@ -204,7 +204,7 @@ def search_rate(try_rate: Callable[[float], float]) -> dict[float, float]:
 
 
 def gain_at_the_end(rows: Sequence[Mapping[str, Any]]) -> float:
-    """The BLEU that the last quarter of the updates adds on the validation text, mean of seeds.
+    """The BLEU that the last quarter of the updates adds in the validations, mean of seeds.
 
     A row is what `TranslatorResult.numbers` returns.
     """
@@ -226,6 +226,6 @@ def describe_gains(networks: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """What each network gained at the end, for an explanation."""
     gains = [f"{gain_at_the_end(rows):.1f} ({LABELS[name]})" for name, rows in networks.items()]
     return (
-        "In the last quarter of the updates, BLEU on the validation text rose by "
-        f"{', '.join(gains)}."
+        "In the last quarter of the updates, BLEU of the validations during training (the first "
+        f"pairs of the validation text, greedy search) rose by {', '.join(gains)}."
     )

@@ -31,10 +31,17 @@ from dragoman.storage.files import atomic_write, write_text
 
 def run(experiment: Experiment, size: Size, seed: int, folder: Path) -> Finding:
     """Run one experiment and write its finding and its figure."""
-    with _one_thread():
+    with one_thread():
         start = time.process_time()  # Other work on the machine does not count.
         measured = experiment.measure(size, seed)
         seconds = time.process_time() - start
+    return store(experiment, measured, size, seed, seconds, folder)
+
+
+def store(
+    experiment: Experiment, measured: Numbers, size: Size, seed: int, seconds: float, folder: Path
+) -> Finding:
+    """Judge what was measured, and write the finding and its figure."""
     numbers = json.loads(json.dumps(measured, allow_nan=False))  # Judge exactly what is stored.
     judgment = experiment.conclude(numbers)
     code = measurement_code(type(experiment).__module__)
@@ -132,7 +139,7 @@ def write_pages(folder: Path) -> Path:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Use one thread: sums keep one order on every machine, and small matrices need no more."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

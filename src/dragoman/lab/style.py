@@ -7,6 +7,7 @@ no frame, a faint grid, and titles that say what the panel shows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from matplotlib.axes import Axes
 
@@ -21,6 +22,10 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = (
     "#d55e00",
 )
 GRAY = "#8a8f98"
+APART = "Lines at the same height are drawn a little apart."
+"""The title of the legend where lines are moved up or down, so that none hides another."""
+SIDE_BY_SIDE = "Points at the same place are drawn side by side."
+"""The title of the legend where lines are moved to the left or right."""
 COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
 
 
@@ -39,14 +44,19 @@ def percent_axis(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 
 
-def plot_seeds(axes: Axes, x: float, values: Sequence[float], color: str) -> None:
-    """Plot every seed as a dot, and beside them the mean with its 95 % interval."""
+def plot_seeds(
+    axes: Axes, x: float, values: Sequence[float], color: str, highest: float = inf
+) -> None:
+    """Plot every seed as a dot, and beside them the mean with its 95 % interval.
+
+    The interval is drawn up to `highest`, the greatest value that is possible.
+    """
     axes.plot([x] * len(values), values, "o", color=color, alpha=0.35, markersize=5)
     middle, low, high = confidence_interval(values)
     axes.errorbar(
         x + 0.15,
         middle,
-        yerr=[[middle - low], [high - middle]],
+        yerr=[[middle - low], [min(high, highest) - middle]],
         fmt="D",
         color=color,
         markersize=5,

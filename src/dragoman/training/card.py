@@ -40,6 +40,8 @@ class Card(_Frozen):
     """The cost in one line, for people."""
     flops: float
     hours: float
+    cpu_hours: float | None = None
+    """Processor time of the main process, all threads, with validation; None if unknown."""
     world_size: int
     """Number of processes that trained together."""
     device: str

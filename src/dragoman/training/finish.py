@@ -102,6 +102,7 @@ def make_card(run: Run, trainer: Trainer, steps: tuple[int, ...], version: str) 
         cost=f"{state.step:,} updates, {flops:.2g} FLOPs, {hours:.2f} h, {tokens:.1f} M tokens",
         flops=flops,
         hours=round(hours, 4),
+        cpu_hours=None if state.cpu_seconds is None else round(state.cpu_seconds / 3600, 4),
         world_size=run.world.world_size,
         device=device_name(run.world.device),
         threads=torch.get_num_threads(),

@@ -24,6 +24,8 @@ class TrainingState:
     target_tokens: int = 0
     seconds: float = 0.0
     """Training time of all sessions."""
+    cpu_seconds: float | None = 0.0
+    """Processor time of the main process in all sessions; None if a session did not measure it."""
     loss_since_log: float = 0.0
     """Sum over the target tokens since the last log entry."""
     tokens_since_log: int = 0
@@ -42,4 +44,6 @@ class TrainingState:
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> TrainingState:
         """Build the state from the dictionary of `asdict`, read back from JSON."""
-        return cls(**stored | {"position": StreamPosition(*stored["position"])})
+        # Checkpoints of early versions have no processor time.
+        unknown = {"cpu_seconds": None}
+        return cls(**unknown | stored | {"position": StreamPosition(*stored["position"])})

@@ -13,8 +13,9 @@ _LOW_CPU_SHARE = 0.75
 class SessionTimer:
     """Measures one session of a run; a run that is resumed has several."""
 
-    def __init__(self, earlier_seconds: float) -> None:
+    def __init__(self, earlier_seconds: float, earlier_cpu_seconds: float = 0.0) -> None:
         self.earlier_seconds = earlier_seconds
+        self.earlier_cpu_seconds = earlier_cpu_seconds
         self.updates = 0
         self._started = self._mark = time.monotonic()
         self._cpu_started = time.process_time()
@@ -30,6 +31,16 @@ class SessionTimer:
     def total_seconds(self) -> float:
         """Training time of all sessions."""
         return self.earlier_seconds + self.session_seconds
+
+    @property
+    def session_cpu_seconds(self) -> float:
+        """Processor time of all threads of this process since the start of this session."""
+        return time.process_time() - self._cpu_started
+
+    @property
+    def total_cpu_seconds(self) -> float:
+        """Processor time of all sessions."""
+        return self.earlier_cpu_seconds + self.session_cpu_seconds
 
     def count_update(self, tokens: int) -> None:
         """Add the time since the last update, and the tokens of this one."""
@@ -65,7 +76,7 @@ class SessionTimer:
         seconds = self.session_seconds
         if threads == 1 or seconds < _MIN_SECONDS or not hasattr(os, "getloadavg"):
             return ""
-        cores = (time.process_time() - self._cpu_started) / seconds
+        cores = self.session_cpu_seconds / seconds
         load = os.getloadavg()[0]
         if cores > _LOW_CPU_SHARE * threads or load < cpus + 1:
             return ""

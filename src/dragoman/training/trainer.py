@@ -106,7 +106,7 @@ class Trainer:
         self.end_reason = self._find_end_reason()
         if self.end_reason:
             return
-        self.timer = SessionTimer(state.seconds)
+        self.timer = SessionTimer(state.seconds, state.cpu_seconds or 0.0)
         self._validate_first_weights()
         for data in self.feed.steps(state.position):
             state.step += 1
@@ -280,6 +280,8 @@ class Trainer:
             state.tokens_since_log += totals.target_tokens
         self.timer.count_update(totals.target_tokens)
         state.seconds = self.timer.total_seconds
+        if state.cpu_seconds is not None:
+            state.cpu_seconds = self.timer.total_cpu_seconds
 
     def _report_update(self) -> None:
         settings, state, timer = self.settings, self.state, self.timer

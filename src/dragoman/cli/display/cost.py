@@ -20,9 +20,10 @@ def _table(model: ModuleCost, length: int) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        caption=f"FLOPs: matrix products of the forward pass, for a sentence of {length} tokens\n"
-        f"on each side, divided by {length}. Training costs three times as much. The rows below a\n"
-        "row add up to it. Equal modules share a row, which has the costs of all of them.",
+        caption=f"FLOPs: matrix products of the forward pass, for a sentence of {length} tokens "
+        f"on each side, divided by {length}. Training costs three times as much. The rows below a "
+        "row add up to it, except for rounding. Equal modules share a row, which has the costs of "
+        "all of them.",
         caption_justify="left",
     )
     table.add_column("module", no_wrap=True)

@@ -101,7 +101,9 @@ class Bottleneck(Experiment):
         f"sentences that consist of the {FREQUENT_WORDS[0]} most frequent English and the "
         f"{FREQUENT_WORDS[1]} most frequent German words), each with its own learning rate and "
         "length penalty. The test has the same sentences alone, in lines of two, and so on: only "
-        "the length of a line differs."
+        "the length of a line differs. The validations during training, which choose the weights "
+        f"to keep, use {_BUDGET.validation_pairs} lines of one sentence; the learning rate and the "
+        "length penalty are the best for lines of every length."
     )
     criterion = (
         f"Copying shows the effect if without attention {_MIN_SHORT:.0%} of the symbols are "
@@ -114,8 +116,8 @@ class Bottleneck(Experiment):
         "two does. Inconclusive if, on the shortest lines, translation without attention has "
         f"less than {_MIN_SHORT_BLEU:.0%} of the BLEU with attention (a model that has learned so "
         "little cannot show what length does), or if in the last quarter of the updates it gains "
-        f"more than with attention by more than {MAX_LATE_GAIN:.0f} BLEU: then a longer training "
-        "might close the gap."
+        f"more than with attention by more than {MAX_LATE_GAIN:.0f} BLEU in these validations: "
+        "then a longer training might close the gap."
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:
@@ -153,7 +155,14 @@ class Bottleneck(Experiment):
             is_shown, sentence = _judge_translation(bins[0], bins[-1])
             signs.append(is_shown)
             seeds = {name: row["seeds"] for name, row in numbers["models"].items()}
-            explanation += f" In translation, {sentence}. {describe_gains(seeds)}"
+            scores = (
+                f"{mean(bins[0][name]):.1f} to {mean(bins[-1][name]):.1f} ({LABELS[name]})"
+                for name in _MODELS
+            )
+            explanation += (
+                f" In translation, {sentence}. From the shortest to the longest lines, BLEU goes "
+                f"from {', from '.join(scores)}. {describe_gains(seeds)}"
+            )
             reason = ""
             if mean(bins[0][NO_ATTENTION]) < _MIN_SHORT_BLEU * mean(bins[0][RECURRENT]):
                 reason = "has learned too little"
@@ -188,6 +197,18 @@ class Bottleneck(Experiment):
                 _plot(panels[1], words, [mean(row[name]) for row in bins], name)
                 for scores in zip(*(row[name] for row in bins), strict=True):
                     panels[1].plot(words, scores, color=_STYLES[name]["color"], alpha=0.2)
+            for row, side, offset in ((bins[0], "left", 6), (bins[-1], "right", 12)):
+                score, full = mean(row[NO_ATTENTION]), mean(row[RECURRENT])
+                if full == 0:
+                    continue
+                panels[1].annotate(
+                    f"{score / full:.0%} of the RNN\nwith attention",
+                    (row["words"], score),
+                    xytext=(offset if side == "left" else 0, offset),
+                    textcoords="offset points",
+                    ha=side,
+                    fontsize=8,
+                )
             panels[1].set_ylim(bottom=0)
             label_axes(
                 panels[1], "Translating joined sentences", "source length in words (mean)", "BLEU"

@@ -133,9 +133,9 @@ class Recency(Experiment):
         explanation = (
             f"The last {_END_SYMBOLS} of {_LENGTH} symbols are correct more often than the first "
             f"by {gain.mean:.2f} (LSTM; from {gain.low:.2f} to {gain.high:.2f}) and "
-            f"{gains[TRANSFORMER].mean:.2f} (Transformer). The first are correct less often than "
-            f"those in the middle by {middle.mean:.2f} (from {middle.low:.2f} to "
-            f"{middle.high:.2f}). Replacing one of the last symbols moves the state "
+            f"{gains[TRANSFORMER].mean:.2f} (Transformer). The share correct of the first minus "
+            f"that of the middle is {-middle.mean:+.2f} (from {-middle.high:+.2f} to "
+            f"{-middle.low:+.2f}). Replacing one of the last symbols moves the state "
             f"{ratios['before'].mean:.1f} times as far as replacing one of the first before "
             f"training, and {ratio.mean:.2f} times after it (from {ratio.low:.2f} to "
             f"{ratio.high:.2f})."

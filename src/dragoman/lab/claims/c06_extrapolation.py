@@ -15,7 +15,7 @@ from torch import nn
 
 from dragoman.errors import LengthError
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
-from dragoman.lab.style import BLUE, GRAY, GREEN, ORANGE, PURPLE, label_axes, percent_axis
+from dragoman.lab.style import APART, BLUE, GRAY, GREEN, ORANGE, PURPLE, label_axes, percent_axis
 from dragoman.lab.task import ToyTask, shift_task
 from dragoman.lab.training import (
     TrainingSetup,
@@ -174,7 +174,8 @@ class Extrapolation(Experiment):
         axes.set_ylim(0, 1.15)
         axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
         percent_axis(axes)
-        figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
+        handles = axes.get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False, title=APART)
         title = f"Trained on up to {_LONGEST} words, tested on {_TEST_LENGTH}"
         label_axes(axes, title, "position in the sentence", "correct symbols")
 

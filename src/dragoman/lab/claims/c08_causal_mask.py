@@ -128,7 +128,7 @@ class CausalMask(Experiment):
             axes.grid(visible=False)
         for key, color, label, index, offset, side in (
             ("one_by_one", ORANGE, "one by one", -1, 8, "right"),
-            ("at_once", BLUE, "all at once", 0, -16, "left"),
+            ("at_once", BLUE, "all at once", 0, -24, "left"),
         ):
             milliseconds = [1000 * seconds for seconds in numbers[key]]
             right.loglog(numbers["lengths"], milliseconds, "o-", color=color)

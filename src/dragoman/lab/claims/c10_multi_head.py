@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
-from dragoman.lab.style import BLUE, GREEN, ORANGE, label_axes, percent_axis, plot_seeds
+from dragoman.lab.style import BLUE, GREEN, ORANGE, PURPLE, label_axes, percent_axis, plot_seeds
 from dragoman.lab.task import ToyTask, pair_rule_task
 from dragoman.lab.training import (
     TrainingSetup,
@@ -167,8 +167,10 @@ class MultiHead(Experiment):
         handles = left.get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower left", ncols=2, frameon=False)
         label_axes(left, "Accuracy of one layer", "heads", "correct examples")
-        _draw_weights(middle, numbers["maps"]["1"], "Weights, one head")
-        _draw_weights(right, numbers["maps"]["2"], "Weights, two heads")
+        _draw_weights(middle, numbers["maps"]["1"], "By position:\nweights of one head")
+        _draw_weights(right, numbers["maps"]["2"], "By position:\nweights of two heads")
+        handles = right.get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower right", ncols=2, frameon=False)
 
 
 def _summarize(is_better: list[bool], is_faster: list[bool]) -> str:
@@ -181,7 +183,7 @@ def _summarize(is_better: list[bool], is_faster: list[bool]) -> str:
     if any(is_better):
         return (
             "After the same training, a layer with two heads uses two words at once better than a "
-            "layer with one head in one of the two tasks, but not in the other."
+            "layer with one head in one of the two tasks; in the other, the gain is not certain."
         )
     if any(is_faster):
         return (
@@ -195,8 +197,9 @@ def _draw_weights(axes: Axes, weights: list[list[float]], title: str) -> None:
     """The weights of each head at one query position, side by side."""
     offsets = torch.arange(len(weights[0])) - _SHOWN_QUERY
     width = 0.8 / len(weights)
-    for head, (row, color) in enumerate(zip(weights, (GREEN, ORANGE), strict=False)):
-        axes.bar(offsets + (head - (len(weights) - 1) / 2) * width, row, width, color=color)
+    for head, (row, color) in enumerate(zip(weights, (GREEN, PURPLE), strict=False)):
+        places = offsets + (head - (len(weights) - 1) / 2) * width
+        axes.bar(places, row, width, color=color, label=f"head {head + 1}")
     for offset in _OFFSETS:
         axes.annotate("▾", (offset, 1.0), ha="center")
     axes.set_ylim(0, 1.1)

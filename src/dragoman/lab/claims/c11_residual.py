@@ -24,6 +24,7 @@ from dragoman.lab.style import (
     GREEN,
     ORANGE,
     PURPLE,
+    SIDE_BY_SIDE,
     VERMILION,
     label_axes,
     percent_axis,
@@ -241,22 +242,21 @@ class Residual(Experiment):
         for axes, x_name, lines in panels:
             depths = numbers[x_name]
             for index, (kind, (label, color, style)) in enumerate(_STACKS.items()):
-                # Lines at the same height are moved apart by a little; a factor on the log scale.
-                shift = index - 2
-                values = [
-                    value * 1.25**shift if axes is left else value + 0.016 * shift
-                    for value in lines[kind]
-                ]
-                axes.plot(depths, values, style, color=color, label=label, markersize=4)
+                # To the left or right by a little, a factor on the log scale.
+                places = [depth * 1.05 ** (index - 2) for depth in depths]
+                axes.plot(places, lines[kind], style, color=color, label=label, markersize=4)
             axes.set_xscale("log", base=2)
             axes.set_xticks(depths, [str(depth) for depth in depths])
             axes.minorticks_off()
         left.set_yscale("log")
+        right.axhline(_LEARNED, color=GRAY, linewidth=0.9, linestyle=":")
         for axes in (middle, right):
             axes.set_ylim(-0.05, 1.05)
             percent_axis(axes)
         handles = left.get_legend_handles_labels()
-        figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
+        figure.legend(
+            *handles, loc="outside lower center", ncols=3, frameon=False, title=SIDE_BY_SIDE
+        )
         label_axes(left, "Gradient norm", "layers", "bottom ÷ top")
         label_axes(middle, "Differences of positions", "layers", "share of squared states")
         label_axes(right, "After training", "layers", "correct symbols")

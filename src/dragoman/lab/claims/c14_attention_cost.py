@@ -109,7 +109,7 @@ class AttentionCost(Experiment):
         for axes, (width, costs) in zip(panels, widths.items(), strict=True):
             _draw_width(axes, numbers["lengths"], costs)
             label_axes(axes, f"Width {width}", "words in the sentence, n", "milliseconds")
-            axes.legend(frameon=False)
+            axes.legend(framealpha=1, edgecolor="none")  # Hides the line of a crossing.
 
 
 def _draw_width(axes: Axes, lengths: list[int], costs: dict[str, list[float]]) -> None:

@@ -91,16 +91,17 @@ class SinusoidClock(Experiment):
         parity, half = (
             {name: _best(numbers, name, digit) for name in _READOUTS} for digit in (0, -1)
         )
-        fitted = {name: _best(numbers, name, 0, "fitted") for name in _READOUTS}
+        fitted = {name: _fitted_parity(numbers, name) for name in _READOUTS}
         error, fastest = numbers["error"], min(map(min, numbers["periods"].values()))
         explanation = (
             "A step rotates each pair of features by its own angle, and similarity depends on "
             f"distance, to {error:.0e}. At held-out positions, the linear readout predicts the "
             f"half correctly in {half['linear']:.0%} of cases and even or odd in "
             f"{parity['linear']:.0%}, the small network {half['network']:.0%} and "
-            f"{parity['network']:.0%} (even or odd at the fitted positions: {fitted['linear']:.0%} "
-            f"and {fitted['network']:.0%}). A position resembles its neighbors, which have the "
-            f"other parity: the fastest pair has a period of {fastest:.1f} positions, and even or "
+            f"{parity['network']:.0%} (even or odd at the fitted positions, at the better width: "
+            f"{fitted['linear']:.0%} and {fitted['network']:.0%}). A position resembles its "
+            "neighbors, which have the other "
+            f"parity: the fastest pair has a period of {fastest:.1f} positions, and even or "
             "odd would need a period of two."
         )
         is_clock = error < _ROUNDING
@@ -153,9 +154,15 @@ def _summary(*, is_clock: bool, is_parity: bool, is_half: bool) -> str:
     return f"{clock}, but neither the half nor even or odd can be read from them."
 
 
-def _best(numbers: Numbers, readout: str, digit: int, where: str = "held_out") -> float:
-    """The accuracy for a digit at the better width."""
-    best: float = max(shares[where][digit] for shares in numbers[readout].values())
+def _best(numbers: Numbers, readout: str, digit: int) -> float:
+    """The accuracy for a digit at held-out positions, at the better width."""
+    best: float = max(shares["held_out"][digit] for shares in numbers[readout].values())
+    return best
+
+
+def _fitted_parity(numbers: Numbers, readout: str) -> float:
+    """The accuracy for even or odd at fitted positions, at the better width."""
+    best: float = max(shares["fitted"][0] for shares in numbers[readout].values())
     return best
 
 

@@ -92,7 +92,7 @@ class Similarities(Experiment):
             when = "never learned" if is_never else f"{steps:.0f} steps"
             seconds = confidence_interval([trial["seconds"] for trial in trials]).mean
             sentences.append(
-                f"{name} {share.mean:.0%} (from {max(share.low, 0):.0%} to "
+                f"{name.replace('_', ' ')} {share.mean:.0%} (from {max(share.low, 0):.0%} to "
                 f"{min(share.high, 1):.0%}; {when}, {1000 * seconds / numbers['steps']:.1f} ms per "
                 "step)"
             )

@@ -115,7 +115,9 @@ class AttentionKinds(Experiment):
         left = figure.add_subplot(grid[:, 0])
         for index, (name, (_, color)) in enumerate(_KINDS.items()):
             for shift, distance in ((-0.2, "near"), (0.2, "far")):
-                plot_seeds(left, index + shift, accuracies(numbers[distance][name]), color)
+                plot_seeds(
+                    left, index + shift, accuracies(numbers[distance][name]), color, highest=1
+                )
                 left.text(index + shift + 0.07, -0.11, distance, ha="center", fontsize=8)
         left.set_xticks(range(len(_KINDS)), list(_KINDS))
         left.set_xlim(-0.5, len(_KINDS) - 0.4)

@@ -70,7 +70,9 @@ class HeadKinds(Experiment):
         "The cost is that of one self-attention layer at the width of the paper's base model, "
         f"{_LARGE_WIDTH} with {_LARGE_HEADS} heads: its parameters are counted, and its processor "
         f"time forward and backward is measured on {_BATCH} sentences of {_LENGTH} words, the "
-        "minimum of several rounds. The time of a step of the toy model is shown too."
+        "minimum of several rounds. The time of a step of the toy model is shown too. The figure "
+        "also has bare heads, which compare the states themselves, without matrices; they are not "
+        "judged."
     )
     criterion = (
         "Cost increases if the parameters of the layer grow from narrow to standard to wide, and "

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
-from dragoman.lab.style import BLUE, GREEN, ORANGE, VERMILION, label_axes, percent_axis
+from dragoman.lab.style import BLUE, GRAY, GREEN, ORANGE, VERMILION, label_axes, percent_axis
 from dragoman.lab.task import Examples, ToyTask
 from dragoman.lab.training import SMALL, TrainingSetup, accuracies, run_trial
-from dragoman.lab.uncertainty import confidence_interval, derive_seeds
+from dragoman.lab.uncertainty import derive_seeds
 from dragoman.model.embedding import Embedding
 from dragoman.model.initialization import initialize
 from dragoman.model.resolve import resolve_parts
@@ -113,7 +113,7 @@ class VanishingGradient(Experiment):
             "of problems with the gradient.",
         ),
     )
-    durations = (25, 260)
+    durations = (25, 330)
     claim = (
         "In a recurrent network, plain or with gates, the gradient of a word becomes vanishingly "
         "small as its distance grows, so dependencies over long distances are hard to learn. "
@@ -148,7 +148,7 @@ class VanishingGradient(Experiment):
         distances = [5, 40] if is_quick else [5, 10, 20, 40]
         steps = 200 if is_quick else 300
         rates = _LEARNING_RATES[1:] if is_quick else _LEARNING_RATES
-        seeds = derive_seeds(seed, 1 if is_quick else 2)
+        seeds = derive_seeds(seed, 1 if is_quick else 5)
         trials = {
             name: [
                 [_trials(name, distance, steps, rate, seeds) for rate in rates]
@@ -185,13 +185,14 @@ class VanishingGradient(Experiment):
                 f"{exp(mean(map(log, remaining[name]))):.1g} ({_LABELS[name][0]})"
                 for name in _NETWORKS
             )
-            + f". After {numbers['steps']} steps of training, the first of {distances[0]} and of "
-            f"{distances[-1]} symbols is remembered in "
-            + ", ".join(
-                f"{shares[name][0]:.0%} and {shares[name][-1]:.0%} ({_LABELS[name][0]})"
+            + f". After {numbers['steps']} steps of training, the first of "
+            f"{', '.join(map(str, distances))} symbols is remembered in "
+            + "; ".join(
+                f"{', '.join(f'{share:.0%}' for share in shares[name])} ({_LABELS[name][0]})"
                 for name in _NETWORKS
             )
-            + f" of new examples (guessing: {1 / _SYMBOLS:.0%})."
+            + f" of new examples (guessing: {1 / _SYMBOLS:.0%}; means over "
+            f"{len(numbers['trials']['tanh'][0][0])} seeds)."
         )
         return Judgment(verdict, _summarize(vanishes, forgets, is_kept, is_learned), explanation)
 
@@ -210,10 +211,12 @@ class VanishingGradient(Experiment):
             )
             lows, highs = [min(column) for column in columns], [max(column) for column in columns]
             left.fill_between(distances, lows[1:], highs[1:], color=color, alpha=0.15, linewidth=0)
-            # Lines at the same height are moved apart by a little.
-            offset = 0.012 * (index - 1.5)
-            values = [share + offset for share in _shares(numbers, name)]
-            right.plot(numbers["distances"], values, style, color=color, markersize=5)
+            # To the left or right by a little, a factor on the log scale.
+            places = [distance * 1.04 ** (index - 1.5) for distance in numbers["distances"]]
+            by_distance = [_better_rate(by_rate) for by_rate in numbers["trials"][name]]
+            right.plot(places, list(map(mean, by_distance)), style, color=color, markersize=5)
+            for place, values in zip(places, by_distance, strict=True):
+                right.plot([place] * len(values), values, ".", color=color, alpha=0.5)
         left.set_yscale("log")
         bottom = min(min(row) for name in _NETWORKS for row in numbers["gradients"][name]) / 9
         left.set_ylim(bottom=bottom)
@@ -222,10 +225,16 @@ class VanishingGradient(Experiment):
         right.set_xticks(numbers["distances"], [str(one) for one in numbers["distances"]])
         right.axhline(1 / _SYMBOLS, color="black", linewidth=0.8, linestyle=":")
         right.text(numbers["distances"][0], 1 / _SYMBOLS - 0.06, "guessing")
+        for limit in (_NOT_LEARNED, _LEARNED):
+            right.axhline(limit, color=GRAY, linewidth=0.9, linestyle="--")
         right.set_ylim(0, 1.05)
         percent_axis(right)
         figure.legend(
-            *left.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
+            *left.get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=4,
+            frameon=False,
+            title="Right: mean and each seed; dashed: the limits of the criterion",
         )
         label_axes(left, "Gradient before training", "distance in words", "share of distance 1")
         label_axes(
@@ -261,10 +270,12 @@ def _summarize(
 
 def _shares(numbers: Numbers, name: str) -> list[float]:
     """The mean accuracy by distance, each at the better learning rate."""
-    return [
-        max(confidence_interval(accuracies(trials)).mean for trials in by_rate)
-        for by_rate in numbers["trials"][name]
-    ]
+    return [mean(_better_rate(by_rate)) for by_rate in numbers["trials"][name]]
+
+
+def _better_rate(by_rate: list[list[dict[str, float]]]) -> list[float]:
+    """The accuracy of each seed, at the learning rate with the better mean."""
+    return max(map(accuracies, by_rate), key=mean)
 
 
 def _task(distance: int) -> FirstSymbolTask:

@@ -1,6 +1,6 @@
 """C28: one layer of attention can look something up; a lookup in the result needs a second layer.
 
-h¹ = attend(x),  h² = attend(h¹), …                                        [CS182] [APPLY-DL]
+h¹ = attend(x),  h² = attend(h¹), …                                [CS182] [APPLY-DL] [NLP10]
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ class AttentionLayers(Experiment):
             "APPLY-DL",
             "encoder",
             "The output of a layer goes to the next layer of attention, and then to a third one.",
+        ),
+        (
+            "NLP10",
+            "attention",
+            "The lecture lists attention of one layer and of several layers among the kinds.",
         ),
     )
     durations = (30, 430)

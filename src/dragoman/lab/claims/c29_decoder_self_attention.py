@@ -39,8 +39,14 @@ class DecoderSelfAttention(Experiment):
     sources = (
         (
             "CS224N",
-            "decoder",
+            "Fixing the third self-attention problem: Mask",
             "Decoders use self-attention too, and only must not look at the future.",
+        ),
+        (
+            "CS182",
+            "introduction",
+            "Without recurrent connections, a step of the decoder cannot access the decoder's "
+            "earlier states; self-attention fixes this.",
         ),
         (
             "APPLY-DL",
