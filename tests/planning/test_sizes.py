@@ -154,6 +154,16 @@ def test_fsdp_divides_the_state_and_a_small_gpu_gets_more_micro_batches():
     assert small.micro_batch <= small.largest_micro_batch
 
 
+def test_bfloat16_on_a_cpu_needs_memory_for_its_kernels():
+    cores = choose_machines(read_prices(), "", 1, 0)
+
+    def process_bytes(precision):
+        recipe = load_recipe("small", [*ONE_LAYER, f"training.precision={precision}"])
+        return rank_memory(model_size(recipe, CORPUS), cores, 257).process
+
+    assert process_bytes("bfloat16") > process_bytes("float32") + 1e9
+
+
 def test_a_corpus_that_is_not_prepared_needs_its_size(tmp_path):
     with pytest.raises(DataError, match="--pairs"):
         corpus_size(load_recipe("tiny"), tmp_path, 0, 0)

@@ -19,8 +19,10 @@ from dragoman.artifact import read_artifact
 from dragoman.errors import ArtifactError, DataError, RecipeError, Stopped
 from dragoman.evaluation.validation import ValidationSet
 from dragoman.interop.folder import read_export
+from dragoman.recipe.schema import TrainingRecipe
 from dragoman.training import builders, curve, finish, run_folder
 from dragoman.training.card import BestValidation, read_card
+from dragoman.training.device import choose_precision
 from dragoman.training.events import (
     Message,
     TrainingProgress,
@@ -677,6 +679,21 @@ def test_the_precision_is_stored(write, setting, monkeypatch):
     train(recipe, "training.steps=2")
     assert json.loads((folder_of(recipe) / "run.json").read_text())["precision"] == stored
     assert torch.get_float32_matmul_precision() == before, "restored for the process"
+
+
+@pytest.mark.parametrize(
+    ("width", "has_units", "chosen"),
+    [(128, True, "float32"), (256, True, "bfloat16"), (256, False, "float32")],
+)
+def test_auto_is_bfloat16_for_wide_models_on_a_cpu_with_its_units(
+    width, has_units, chosen, monkeypatch
+):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_units)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    settings, device = TrainingRecipe(), torch.device("cpu")
+    assert choose_precision(settings, device, width) == chosen
+    named = TrainingRecipe(precision="bfloat16")
+    assert choose_precision(named, device, width) == "bfloat16"
 
 
 def test_a_model_with_few_positions_is_validated_within_them(write):

@@ -4,6 +4,7 @@
     partial sums of gradients                      with several micro-batches per update
     activations                                    bytes per token × tokens of a micro-batch
     the loss                                       logits of a chunk, gradient of the output matrix
+    bfloat16 matrix products on a CPU              kernels, compiled for each shape and kept
 
 The activations per token are counted on the meta device: the model runs without memory, and the
 tensors that autograd keeps are added up, as `training/micro_batches.py` does with real ones. The
@@ -22,6 +23,7 @@ from dragoman.model.build import build_model
 from dragoman.planning.machines import Machines
 from dragoman.planning.sizes import ModelSize
 from dragoman.recipe.schema import Recipe
+from dragoman.training.device import choose_precision
 from dragoman.training.loss import CHUNK
 from dragoman.training.micro_batches import COPIES, SHARE, fitting_micro_batches
 from dragoman.training.parallel import checkpoint_activations
@@ -31,6 +33,10 @@ _BFLOAT16_SHARE = 0.5
 """Activations with autocast, compared with float32."""
 PROCESS_BYTES = {False: 0.45e9, True: 1.2e9}
 """Python with PyTorch on a CPU; on a GPU, its context and the buffers of libraries."""
+_CPU_BFLOAT16_BYTES = 3e9
+"""More than float32 needs on a CPU: oneDNN compiles a kernel for each shape of a product and keeps
+1,024 of them, and attention is not fused. Measured with AMX: 2.4 GB (base, 10 updates), 4.0 GB
+(small, 80 updates)."""
 _TEMPORARY = 1.15
 """Peak of activations and their gradients, compared with what autograd keeps."""
 
@@ -74,13 +80,17 @@ def rank_memory(model: ModelSize, machines: Machines, longest: int) -> RankMemor
         count = max(-(-tokens // settings.micro_batch), world_size)
     fits = max(0, int(budget / token_bytes))
     per_rank = -(-count // world_size)
+    process = PROCESS_BYTES[machines.is_gpu]
+    if not machines.is_gpu:
+        precision = choose_precision(settings, torch.device("cpu"), recipe.model.width)
+        process += _CPU_BFLOAT16_BYTES if precision == "bfloat16" else 0.0
     return RankMemory(
         state=_state_bytes(model, per_rank, shards),
         token_bytes=token_bytes,
         largest_micro_batch=min(fits, tokens),
         micro_batches=count,
         micro_batch=tokens // count,
-        process=PROCESS_BYTES[machines.is_gpu],
+        process=process,
     )
 
 

@@ -27,7 +27,7 @@ def run_precision(run: Run) -> str:
     facts = run.read_facts()
     if facts is not None and facts.precision is not None:
         return facts.precision
-    return choose_precision(run.settings, run.world.device)
+    return choose_precision(run.settings, run.world.device, run.recipe.model.width)
 
 
 def build_objective(run: Run) -> Objective:
