@@ -30,7 +30,9 @@ def experiments(findings: list[Finding], missing: list[ClaimEntry]) -> str:
     for finding in findings:
         link = f"[{finding.number} {finding.title}](../lab/README.md#{anchor(finding)})"
         lines.append(f"| {link} | {finding.verdict} |")
-    lines += [f"| {claim.number} {claim.title} | not measured yet |" for claim in missing]
+    lines += [
+        f"| {claim.number} {claim.title} | inconclusive (not measured yet) |" for claim in missing
+    ]
     for finding in findings:
         lines += ["", f"**{finding.number} {finding.title}**: {finding.verdict}. {finding.summary}"]
         lines += ["", f"![{finding.title}](../lab/{finding.stem}.svg)"]

@@ -48,12 +48,19 @@ def _trials(*shares: float, reached: tuple[int | None, ...] = (100,)) -> list[di
 def _c7(
     error: float, without: tuple[int | None, ...], deep: tuple[int | None, ...] = (320, 330, 340)
 ) -> dict[str, Any]:
+    shallow, larger = (
+        _trials(*GOOD, reached=(200, 210, 220)),
+        _trials(*GOOD, reached=deep),
+    )
+    for trials, parameters in ((shallow, 9_000), (larger, 18_000)):
+        for trial in trials:
+            trial["parameters"] = parameters
     return {
         "superposition": {"weights frozen": error, "weights computed": 1.0},
         "depths": [1, 4],
         "steps": 400,
-        "with": [_trials(*GOOD, reached=(200, 210, 220))] * 2,
-        "without": [_trials(*GOOD, reached=without), _trials(*GOOD, reached=deep)],
+        "with": [shallow] * 2,
+        "without": [_trials(*GOOD, reached=without), larger],
         "frozen": [_trials(*BAD, reached=(None,))] * 2,
     }
 
@@ -84,6 +91,13 @@ def test_c7_says_whether_the_task_is_learned_without_feed_forward() -> None:
     never = experiment.judge(_c7(1e-16, (None, None, None)))
     assert "if it succeeds at all" in never.summary
     assert "400 to 400 without" in never.explanation
+
+
+def test_c7_excludes_the_number_of_parameters_as_the_reason_only_where_the_numbers_do() -> None:
+    experiment, reason = load_experiment("C7"), "The number of parameters is not the reason"
+    slower = experiment.judge(_c7(1e-16, SLOWER)).explanation
+    assert f"{reason}: 4 layers without it have 18,000 and need 320 to 340 steps" in slower
+    assert reason not in experiment.judge(_c7(1e-16, SLOWER, SAME)).explanation
 
 
 def test_c7_a_stack_with_frozen_weights_is_linear_and_with_feed_forward_it_is_not() -> None:

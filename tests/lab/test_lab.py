@@ -269,7 +269,7 @@ def test_the_committed_page_is_what_the_numbers_make(tmp_path):
 
 def test_claims_without_a_finding_are_named_on_both_pages(finding):
     for page in (markdown_page([finding]), html_page([finding], {"C9": b"<svg/>"})):
-        (line,) = re.findall(r"Not measured here: (.*?)\.", page)
+        (line,) = re.findall(r"Not measured here, so inconclusive: (.*?)\.", page)
         assert set(line.split(", ")) == set(CLAIMED_IN) - {"C9"}
 
 

@@ -64,6 +64,8 @@ class Experiment(ABC):
     """When the claim is supported, partly supported and not supported."""
     is_seed_independent: ClassVar[bool] = False
     """Whether every seed gives the same verdict. Then the verdict itself is tested."""
+    figure_height: ClassVar[float] = 3.6
+    """Of the figure, in inches; its width is 7."""
     limitation: ClassVar[str] = ""
     """Why the numbers cannot decide the claim yet. If it is set, the verdict is inconclusive."""
 

@@ -108,7 +108,7 @@ def judge_again(finding: Finding) -> Finding:
 def draw(experiment: Experiment, numbers: Numbers, path: Path) -> None:
     """Draw the figure. The same numbers give the same file."""
     with rc_context({"svg.hashsalt": path.stem, "font.size": 9, "svg.fonttype": "path"}):
-        figure = Figure(figsize=(7, 3.6), dpi=120, layout="constrained")
+        figure = Figure(figsize=(7, experiment.figure_height), dpi=120, layout="constrained")
         experiment.draw(numbers, figure)
         _fix_layout(figure)
         file_format = path.suffix[1:]

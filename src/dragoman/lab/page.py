@@ -16,12 +16,16 @@ _HEADING = "Claims of the lectures, tested"
 _INTRODUCTION = (
     "Each claim is one file in `src/dragoman/lab/claims/`. A test shows with made-up "
     "numbers that its criterion can fail. A quick run is short and uses few seeds, so its "
-    "verdict may be due to chance. The time is what this run took on one core; a claim reuses "
+    "verdict may be due to chance. *Steps until learned* counts the steps until the mean training "
+    "loss of ten steps is below 0.1 nats per symbol; *correct examples* are always new ones. The "
+    "time is what this run took on one core; a claim reuses "
     "translation models that another claim has trained. A finding is outdated if the code that "
     "measures its claim has changed since. The same command gives the same numbers on the same "
-    "kind of processor with the same version of PyTorch. Elsewhere sums are added in another "
-    "order, and after some hundred updates a training differs as if it had another seed; the "
-    "verdict should be the same."
+    "kind of processor with the same version of PyTorch, except for times (C4, C8, C14, C24, C26) "
+    "and for C1, C17 and C18: they were measured when `training.precision: auto` could still be "
+    "bfloat16 for small models, and the processor was not recorded. Elsewhere sums are added in "
+    "another order, and after some hundred updates a training differs as if it had another seed; "
+    "the verdict should be the same."
 )
 _OUTDATED = "outdated: measured with earlier code"
 _SYMBOLS: Mapping[Verdict, str] = {
@@ -53,7 +57,7 @@ def _missing(findings: Sequence[Finding]) -> str:
     """A sentence that names the claims without a finding."""
     found = {finding.number for finding in findings}
     missing = [number for number in list_claims() if number not in found]
-    return f"Not measured here: {', '.join(missing)}." if missing else ""
+    return f"Not measured here, so inconclusive: {', '.join(missing)}." if missing else ""
 
 
 def _markdown_section(finding: Finding) -> Iterator[str]:

@@ -171,7 +171,7 @@ class Bottleneck(Experiment):
             if reason:
                 summary = (
                     f"{_summarize_copying(signs[0])}; the translation model without attention "
-                    f"{reason}, so real sentences decide nothing."
+                    f"{reason}, so translation decides nothing."
                 )
                 return Judgment("inconclusive", summary, explanation)
         verdict = grade(is_supported=all(signs), is_partly_supported=any(signs))
@@ -226,7 +226,7 @@ def _summarize(signs: list[bool]) -> str:
     shown = "also shows this" if copying else "shows that it does"
     hidden = "does not show this" if copying else "does not show it either"
     return (
-        f"{_summarize_copying(copying)}, {link} translation of real sentences "
+        f"{_summarize_copying(copying)}, {link} translation of joined sentences "
         f"{shown if translation[0] else hidden}."
     )
 

@@ -125,7 +125,7 @@ class Nonlinearity(Experiment):
             f"“Only averages again” is {'true' if is_linear else 'false'} of frozen weights: the "
             f"stack is linear to {errors['weights frozen']:.0e} (computed weights: "
             f"{errors['weights computed']:.0e}). Steps until learned, of {numbers['steps']}, are "
-            f"{'; '.join(results)}."
+            f"{'; '.join(results)}.{_compare_sizes(numbers)}"
         )
         verdict = grade(
             is_supported=is_linear and all(needs_more),
@@ -175,6 +175,21 @@ def _summarize(is_linear: bool, needs_more: list[bool], is_learned: bool) -> str
     return (
         f"Self-attention with fixed weights {averages}, and learning rules for pairs of words "
         f"{learning}."
+    )
+
+
+def _compare_sizes(numbers: Numbers) -> str:
+    """Whether more parameters explain the difference: deep models without, a shallow one with."""
+    shallow, deep = numbers["with"][0], numbers["without"][-1]
+    size, other = shallow[0]["parameters"], deep[0]["parameters"]
+    fast, slow = (steps_until_learned(trials, numbers["steps"]) for trials in (shallow, deep))
+    if other <= size or min(slow) <= max(fast):
+        return ""
+    depths = numbers["depths"]
+    return (
+        f" The number of parameters is not the reason: {depths[-1]} layers without it have "
+        f"{other:,} and need {_range(slow)} steps, {depths[0]} with it has {size:,} and needs "
+        f"{_range(fast)}."
     )
 
 

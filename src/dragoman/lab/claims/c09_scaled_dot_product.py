@@ -112,7 +112,8 @@ class ScaledDotProduct(Experiment):
         "Jacobian, through which every gradient passes (median: a mean would be dominated by the "
         f"few near ties). Then encoder-only models of one layer and one head, with d from "
         f"{_WIDTHS[0]} to {_WIDTHS[-1]} (quick: {_WIDTHS[1]}), learn to output the previous "
-        "symbol, with each division, at two learning rates of which the better counts."
+        "symbol, with each division, at two learning rates of which the better counts. This "
+        "training was designed three times; decision 12 says what each design gave."
     )
     criterion = (
         "Three facts. (1) The standard deviation of unscaled dot products grows as d to the power "

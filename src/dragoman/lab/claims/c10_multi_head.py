@@ -95,7 +95,8 @@ class MultiHead(Experiment):
         "Supported if, in both tasks, models with two heads have more new examples correct than "
         "models with one (95 % interval of the difference, paired by seed, above zero); partly "
         "supported if in one of them, or if one head learns the task too but needs significantly "
-        "more steps (a model that never learns counts as all steps)."
+        "more steps (a model that never learns counts as all steps). Models with four heads are "
+        "shown, not judged."
     )
 
     def measure(self, size: Size, seed: int) -> Numbers:
@@ -124,7 +125,7 @@ class MultiHead(Experiment):
 
     def judge(self, numbers: Numbers) -> Judgment:
         """Compare two heads with one, paired by seed."""
-        sentences, is_better, is_faster = [], [], []
+        sentences, is_better, is_faster, is_better_with_four = [], [], [], []
         for name, label in _TASKS.items():
             one, two = (accuracies(numbers[name][count]) for count in ("1", "2"))
             gain = difference_interval(one, two)
@@ -136,7 +137,7 @@ class MultiHead(Experiment):
             change = difference_interval(*steps)
             is_faster.append(change.high < 0)
             sentences.append(
-                f"{label}, after {numbers['steps'][name]} steps: "
+                f"{label.capitalize()}, after {numbers['steps'][name]} steps: "
                 f"{confidence_interval(one).mean:.0%} with one head, "
                 f"{confidence_interval(two).mean:.0%} with two (a gain of {100 * gain.mean:.0f} "
                 f"points, from {100 * gain.low:.0f} to {100 * gain.high:.0f}), steps until "
@@ -144,11 +145,21 @@ class MultiHead(Experiment):
                 f"{confidence_interval(steps[1]).mean:.0f} "
                 f"({change.mean:+.0f}, from {change.low:+.0f} to {change.high:+.0f})"
             )
+            if "4" in numbers[name]:
+                four = accuracies(numbers[name]["4"])
+                gain = difference_interval(one, four)
+                is_better_with_four.append(gain.low > 0)
+                sentences[-1] += (
+                    f"; {confidence_interval(four).mean:.0%} with four (a gain of "
+                    f"{100 * gain.mean:.0f} points, from {100 * gain.low:.0f} to "
+                    f"{100 * gain.high:.0f})"
+                )
         verdict = grade(
             is_supported=all(is_better), is_partly_supported=any(is_better) or any(is_faster)
         )
-        explanation = f"Correct examples, {'; '.join(sentences)}."
-        return Judgment(verdict, _summarize(is_better, is_faster), explanation)
+        explanation = f"Correct examples. {'. '.join(sentences)}."
+        summary = _summarize(is_better, is_faster, is_better_with_four)
+        return Judgment(verdict, summary, explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Accuracy by number of heads, and attention weights."""
@@ -173,7 +184,9 @@ class MultiHead(Experiment):
         figure.legend(*handles, loc="outside lower right", ncols=2, frameon=False)
 
 
-def _summarize(is_better: list[bool], is_faster: list[bool]) -> str:
+def _summarize(
+    is_better: list[bool], is_faster: list[bool], is_better_with_four: list[bool]
+) -> str:
     """What was found, for a student."""
     if all(is_better):
         return (
@@ -181,9 +194,11 @@ def _summarize(is_better: list[bool], is_faster: list[bool]) -> str:
             "sentences correctly than a layer with one head."
         )
     if any(is_better):
+        four = is_better_with_four and all(is_better_with_four)
         return (
             "After the same training, a layer with two heads uses two words at once better than a "
-            "layer with one head in one of the two tasks; in the other, the gain is not certain."
+            "layer with one head in one of the two tasks; in the other, the gain is not certain"
+            f"{', but four heads are better in both' if four else ''}."
         )
     if any(is_faster):
         return (

@@ -79,7 +79,8 @@ class LayerNorm(Experiment):
         "sum (the lectures), with the norm before the sublayer, and without norms. The learning "
         f"rate of each is the best of {len(_LEARNING_RATES)} for one seed; other seeds are judged. "
         "Adam, 50 warm-up steps, gradients clipped at norm 1; deep post-norm depends on warm-up. "
-        "The quick size uses the middle learning rate for all."
+        "The quick size uses the middle learning rate for all. Measured again with more steps and "
+        "learning rates after a first result; decision 12 says how it changed."
     )
     criterion = (
         "Two facts: (1) the output of layer norm is bit-identical after both replacements, and "

@@ -76,6 +76,7 @@ class BaselineTable(Experiment):
         ),
     )
     durations = (115, 26_000)
+    figure_height = 6.2
     claim = (
         "The Transformer translates better than recurrent and convolutional networks at equal or "
         "lower training cost, and a larger Transformer better than a smaller one."

@@ -5,12 +5,14 @@ A convolution assumes locality, a recurrence assumes order; attention assumes ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from statistics import mean
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from dragoman.lab.baselines import (
     CONVOLUTIONAL,
@@ -65,6 +67,7 @@ class DataSize(Experiment):
         ),
     )
     durations = (73, 15_000)
+    figure_height = 6.0
     claim = (
         "Recurrent and convolutional networks are built for sequences and do well on small texts; "
         "attention assumes little, and needs more text to be better."
@@ -79,7 +82,8 @@ class DataSize(Experiment):
         + ", ".join(f"{updates:,}" for updates in _UPDATES.values())
         + " updates, three seeds; learning rate and length penalty are chosen for each network and "
         "each text on the validation text, the rate with trainings of a quarter of the updates: "
-        "250 for the two smallest texts, in which the Transformer learns nearly nothing. "
+        "250 for the two smallest texts, in which the Transformer learns nearly nothing. Larger "
+        "networks were not trained. "
         "Quick: the demo's grammar, one seed, one rate."
     )
     criterion = (
@@ -141,24 +145,35 @@ class DataSize(Experiment):
         return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """The lead, which decides, and BLEU, by the size of the text."""
-        scores, leads = figure.subplots(1, 2)
+        """The lead, which decides, with BLEU and chrF, by the size of the text; BLEU by cost."""
+        (bleu, chrf), (leads, costs) = figure.subplots(2, 2)
         pairs = numbers["pairs"]
         for name in _COLORS:
+            for axes, metric in ((bleu, "bleu"), (chrf, "chrf")):
+                values = [[row[metric] for row in rows] for rows in numbers["models"][name]]
+                _draw_line(axes, pairs, values, name)
             values = [[row["bleu"] for row in rows] for rows in numbers["models"][name]]
-            _draw_line(scores, pairs, values, name)
+            flops = [mean(row["flops"] for row in rows) for rows in numbers["models"][name]]
+            _draw_line(costs, flops, values, name)
             if name != TRANSFORMER:
                 values = [_leads(numbers, name, index) for index in range(len(pairs))]
                 _draw_line(leads, pairs, values, name)
         leads.axhline(0, color="black", linewidth=0.8, linestyle=":")
-        for axes in (scores, leads):
+        for axes in (bleu, chrf, leads):
             axes.set_xscale("log")
             axes.set_xticks(pairs, [f"{count:,}" for count in pairs])
             axes.minorticks_off()
-        scores.set_ylim(bottom=0)
-        label_axes(scores, "Quality (shaded: all seeds)", "training pairs", "BLEU")
+        costs.set_xscale("log")
+        costs.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        costs.xaxis.set_major_formatter("{x:.0e}")
+        costs.minorticks_off()
+        for axes in (bleu, chrf, costs):
+            axes.set_ylim(bottom=0)
+        label_axes(bleu, "Quality (shaded: all seeds)", "training pairs", "BLEU")
+        label_axes(chrf, "The same in chrF", "training pairs", "chrF")
         label_axes(leads, "The Transformer's lead over each", "training pairs", "BLEU")
-        handles = scores.get_legend_handles_labels()
+        label_axes(costs, "Quality by cost", "training FLOPs", "BLEU")
+        handles = bleu.get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
 
 
@@ -211,14 +226,12 @@ def _show(interval: Interval) -> str:
     return f"{interval.mean:+.1f}, {interval.low:+.1f} to {interval.high:+.1f}"
 
 
-def _draw_line(axes: Axes, pairs: list[int], values: list[list[float]], name: str) -> None:
+def _draw_line(axes: Axes, x: Sequence[float], values: list[list[float]], name: str) -> None:
     """The mean over seeds, and the range between them."""
     color = _COLORS[name]
-    axes.plot(
-        pairs, [mean(seeds) for seeds in values], _STYLES[name], color=color, label=LABELS[name]
-    )
+    axes.plot(x, [mean(seeds) for seeds in values], _STYLES[name], color=color, label=LABELS[name])
     axes.fill_between(
-        pairs,
+        x,
         [min(seeds) for seeds in values],
         [max(seeds) for seeds in values],
         color=color,

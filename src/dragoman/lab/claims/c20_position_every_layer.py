@@ -19,8 +19,7 @@ _MAX_SLOWDOWN = 0.1
 _MAX_LOSS = 0.05
 _SUMMARIES: dict[Verdict, str] = {
     "supported": (
-        "Adding positions at every layer did no harm, and in at least one task the networks "
-        "learned faster with it."
+        "Adding positions at every layer did no harm, and the networks learned faster with it"
     ),
     "partly supported": (
         "Adding positions at every layer did no clear harm, but it was not shown that it both "
@@ -89,7 +88,10 @@ class PositionEveryLayer(Experiment):
         verdict = grade(
             is_supported=all(is_harmless) and any(helps), is_partly_supported=not any(hurts)
         )
-        return Judgment(verdict, _SUMMARIES[verdict], explanation)
+        summary = _SUMMARIES[verdict]
+        if verdict == "supported":
+            summary += " in both tasks." if all(helps) else " in one of the two tasks."
+        return Judgment(verdict, summary, explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
         """Steps of every seed; a line connects the same seed."""

@@ -98,8 +98,14 @@ class Similarities(Experiment):
             )
         explanation = (
             "Correct examples, and steps until learned (a seed that never learned counts as all "
-            f"{numbers['steps']}): {', '.join(sentences)}."
+            f"{numbers['steps']}): {', '.join(sentences)}. Additive and concat compute the same "
+            "function; only their initialization and the order of their sums differ."
         )
+        scaled = [
+            name
+            for name in _NOT_JUDGED
+            if confidence_interval(accuracies(numbers["trials"][name])).mean > _LEARNED
+        ]
         judged = numbers["trials"].keys() - _NOT_JUDGED.keys()
         working = len(judged) - len(failing)
         verdict = grade(is_supported=not failing, is_partly_supported=working > 1)
@@ -107,7 +113,8 @@ class Similarities(Experiment):
             "supported": "Attention learned the task with every way to compare a query with a key.",
             "partly supported": (
                 "Attention learned the task with several ways to compare a query with a key, but "
-                f"not with all: {' and '.join(failing).replace('_', ' ')} failed."
+                f"not with all: {' and '.join(failing).replace('_', ' ')} failed"
+                f"{f' ({scaled[0]} works)' if scaled else ''}."
             ),
             "not supported": (
                 "Attention learned the task with at most one way to compare a query with a key."

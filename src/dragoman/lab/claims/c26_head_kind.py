@@ -60,8 +60,8 @@ class HeadKinds(Experiment):
     durations = (26, 310)
     claim = (
         "Heads can be narrow (each sees a slice of the input) or wide (each sees all of it, with "
-        "matrices as large as the model). The lecture lists them; that a head that sees more "
-        "learns better, and costs more, is our reading."
+        "matrices as large as the model). The lecture lists them; that a head that sees more, "
+        "or has larger matrices, learns better and costs more, is our reading."
     )
     method = (
         f"Encoder-only models of one layer with {_MODEL['heads']} heads and one width, which "
@@ -166,13 +166,17 @@ class HeadKinds(Experiment):
 
 def _summary(verdict: Verdict, *, is_better: bool) -> str:
     if verdict == "supported":
-        return "Heads that see more of the input learn faster, and cost more."
+        return (
+            "Heads that see the whole input learn faster than heads that see a part of it, wider "
+            "matrices help further, and each of these steps costs more."
+        )
     if verdict == "not supported":
-        return "Heads that see more of the input did not both learn faster and have more weights."
+        return "Heads with more weights did not learn faster."
     if is_better:
         return (
-            "Heads that see more of the input learn faster and have more weights, but they do not "
-            "all take clearly more time."
+            "Heads that see the whole input learn faster than heads that see a part of it, and "
+            "wider matrices help further, but not every one of these steps takes clearly more "
+            "time."
         )
     return (
         "Heads that see all of the input learn faster than heads that see a part of it, but more "
