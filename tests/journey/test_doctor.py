@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.storage.machine import available_cpus
+from dragoman.storage.machine import available_cpus, vector_instructions
 from dragoman.workflow import diagnosis
 from dragoman.workflow.diagnosis import Check, diagnose
 
@@ -76,8 +76,8 @@ def test_instructions_and_stolen_time_are_read_from_the_system(tmp_path):
     (tmp_path / "proc" / "cpuinfo").write_text(
         "processor : 0\nflags : fpu avx2 avx_vnni avx512_vnni\n"
     )
-    assert diagnosis._instructions(tmp_path) == ["AVX2", "VNNI"]
-    assert diagnosis._instructions(tmp_path / "absent") == []
+    assert vector_instructions(tmp_path) == ["AVX2", "VNNI"]
+    assert vector_instructions(tmp_path / "absent") == []
     assert diagnosis._stolen_share(tmp_path / "absent") == 0
     (tmp_path / "proc" / "stat").write_text("cpu  10 0 10 70 0 0 0 10 0 0\n")
     assert diagnosis._stolen_share(tmp_path) == 0  # The counters did not move.

@@ -238,6 +238,18 @@ def test_c10_needs_a_significant_gain_in_accuracy_or_steps(
     assert judged("C10", numbers) == verdict
 
 
+def test_c10_says_where_four_heads_gain_and_two_may_not() -> None:
+    numbers = _c10((BAD, GOOD), (BAD, (0.0, 0.9, 0.5)))
+    experiment = load_experiment("C10")
+    assert "four heads" not in experiment.judge(numbers).summary
+    for name in ("positions", "kinds"):
+        numbers[name]["4"] = _trials(*GOOD)
+    assert judged("C10", numbers) == PARTLY
+    assert "four heads are better in both" in experiment.judge(numbers).summary
+    numbers["kinds"]["4"] = _trials(*BAD)
+    assert "four heads" not in experiment.judge(numbers).summary
+
+
 # C11
 
 

@@ -41,6 +41,8 @@ class Finding(BaseModel):
     seconds: float
     dragoman_version: str
     torch_version: str
+    instructions: str = ""
+    """The vector instructions of the processor that measured it; empty if they were not stored."""
     code: str
     """The digest of the code that measured it (`digest.py`)."""
     settings: dict[str, str]

@@ -27,6 +27,7 @@ from dragoman.lab.experiment import Experiment, Numbers, Size, load_experiment
 from dragoman.lab.finding import Finding, read_findings, write_finding
 from dragoman.lab.page import html_page, markdown_page
 from dragoman.storage.files import atomic_write, write_text
+from dragoman.storage.machine import vector_instructions
 
 
 def run(experiment: Experiment, size: Size, seed: int, folder: Path) -> Finding:
@@ -61,6 +62,7 @@ def store(
         seconds=round(seconds, 1),
         dragoman_version=__version__,
         torch_version=torch.__version__,
+        instructions=", ".join(vector_instructions()),
         code=code.digest,
         settings=code.settings,
         numbers=numbers,

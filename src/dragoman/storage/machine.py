@@ -1,4 +1,4 @@
-"""The CPUs and the memory that this process may use, and the user it runs as.
+"""The CPUs and the memory that this process may use, their instructions, and the user it runs as.
 
 A container or a job scheduler gives a process less than the machine has. The limits are in the CPU
 affinity of the process and in the files of its cgroup (version 2: `cpu.max`, `memory.max`; version
@@ -15,6 +15,18 @@ from pathlib import Path
 
 _UNKNOWN_MEMORY = 4 << 30
 """A cautious value for systems without /proc/meminfo."""
+_INSTRUCTIONS = {
+    "avx2": "AVX2",
+    "avx512f": "AVX-512",
+    "avx512_vnni": "VNNI",
+    "avx_vnni": "VNNI",
+    "avx512_bf16": "bfloat16",
+    "amx_tile": "AMX",
+    "asimd": "NEON",
+    "sve": "SVE",
+    "bf16": "bfloat16",
+}
+"""Flags of /proc/cpuinfo, and the names that people know."""
 
 
 def available_cpus(root: Path = Path("/")) -> int:
@@ -36,6 +48,21 @@ def available_memory(root: Path = Path("/")) -> int:
     except (OSError, KeyError, ValueError):  # Not Linux.
         free = _UNKNOWN_MEMORY
     return max(0, min([free, *_memory_left(root)]))
+
+
+def vector_instructions(root: Path = Path("/")) -> list[str]:
+    """Return the kinds of vector instructions that matter for matrix products."""
+    try:
+        lines = (root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # Not Linux.
+        return []
+    for line in lines:
+        if line.lower().startswith(("flags", "features")):
+            flags = line.partition(":")[2].split()
+            return list(
+                dict.fromkeys(_INSTRUCTIONS[flag] for flag in _INSTRUCTIONS if flag in flags)
+            )
+    return []
 
 
 def user_name() -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 import dragoman
-from dragoman.storage.machine import available_cpus, available_memory
+from dragoman.storage.machine import available_cpus, available_memory, vector_instructions
 
 Status = Literal["ok", "advice", "problem"]
 
@@ -29,18 +29,6 @@ _LITTLE_MEMORY = 2 * _GIB
 _LITTLE_DISK = 5 * _GIB
 _MEASURED_SECONDS = 0.5
 _MUCH_STOLEN = 0.1
-_INSTRUCTIONS = {
-    "avx2": "AVX2",
-    "avx512f": "AVX-512",
-    "avx512_vnni": "VNNI",
-    "avx_vnni": "VNNI",
-    "avx512_bf16": "bfloat16",
-    "amx_tile": "AMX",
-    "asimd": "NEON",
-    "sve": "SVE",
-    "bf16": "bfloat16",
-}
-"""Flags of /proc/cpuinfo, and the names that people know."""
 
 _REQUIREMENT = re.compile(
     r"(?P<name>[\w.-]+)(\[(?P<extras>[\w,]+)\])?.*;.*\bextra == ['\"](?P<extra>\w+)['\"]"
@@ -154,7 +142,7 @@ def _check_engine() -> Check:
 def _check_cpu(root: Path = Path("/")) -> Iterator[Check]:
     cpus, machine_cpus = available_cpus(root), os.cpu_count() or 1
     result = f"{cpus} of {machine_cpus} CPUs" if cpus < machine_cpus else _count(cpus, "CPU")
-    if instructions := _instructions(root):
+    if instructions := vector_instructions(root):
         result += f", {', '.join(instructions)}"
     yield Check("CPU", result)
     load = os.getloadavg()[0] / cpus
@@ -175,21 +163,6 @@ def _check_cpu(root: Path = Path("/")) -> Iterator[Check]:
         )
     else:
         yield Check("Load", f"{load:.1f} running programs for each CPU")
-
-
-def _instructions(root: Path) -> list[str]:
-    """Return the kinds of vector instructions that matter for matrix products."""
-    try:
-        lines = (root / "proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # Not Linux.
-        return []
-    for line in lines:
-        if line.lower().startswith(("flags", "features")):
-            flags = line.partition(":")[2].split()
-            return list(
-                dict.fromkeys(_INSTRUCTIONS[flag] for flag in _INSTRUCTIONS if flag in flags)
-            )
-    return []
 
 
 def _stolen_share(root: Path) -> float:
