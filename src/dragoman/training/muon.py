@@ -8,7 +8,9 @@ Adam scales each number of a matrix separately. Muon gives all directions of a m
 the same size, so that rare directions learn as fast as common ones. The factor 0.2 · √… makes the
 updates as large as those of Adam (Liu et al., 2025), so both use the same learning rate.
 
-O is computed with matrix products alone (five Newton–Schulz iterations, in bfloat16 as published).
+O is computed with matrix products alone (five Newton–Schulz iterations). On a GPU they are in
+bfloat16, as published; on a CPU in float32, because one without units for bfloat16 takes two to
+four times as long with it.
 `torch.optim.Muon` updates one matrix after the other and is the definition; here all matrices of
 one shape are updated together, which is twice as fast for small matrices.
 """
@@ -69,13 +71,17 @@ class Muon(torch.optim.Optimizer):
 
 def orthogonal(matrices: Float[Tensor, "N R C"]) -> Float[Tensor, "N R C"]:
     """Move all singular values near 1; R ≤ C."""
-    low = matrices.bfloat16()
-    low = low / low.norm(dim=(-2, -1), keepdim=True).clamp(min=_EPSILON)
+    working = matrices.bfloat16() if matrices.is_cuda else matrices
+    working = working / working.norm(dim=(-2, -1), keepdim=True).clamp(min=_EPSILON)
+    # Written again in each iteration: on a CPU, new memory takes as long as a small product.
+    squares = working.new_empty(*working.shape[:-1], working.shape[-2])
+    mixed, moved = torch.empty_like(squares), torch.empty_like(working)
     for _ in range(_ITERATIONS):
-        squares = low @ low.mT
-        mixed = torch.baddbmm(squares, squares, squares, beta=_CUBIC, alpha=_QUINTIC)
-        low = torch.baddbmm(low, mixed, low, beta=_LINEAR)
-    return low.to(matrices.dtype)
+        torch.bmm(working, working.mT, out=squares)
+        torch.baddbmm(squares, squares, squares, beta=_CUBIC, alpha=_QUINTIC, out=mixed)
+        torch.baddbmm(working, mixed, working, beta=_LINEAR, out=moved)
+        working, moved = moved, working
+    return working.to(matrices.dtype)
 
 
 def _is_tall(matrix: Tensor) -> bool:
