@@ -21,8 +21,10 @@ from dragoman.lab.baselines import comparison, study
 from dragoman.lab.claims.c16_baseline_table import NAMES, BaselineTable
 from dragoman.lab.digest import measurement_code
 from dragoman.lab.experiment import Size
+from dragoman.lab.finding import write_finding
 from dragoman.lab.gallery import one_thread, store
 from dragoman.storage.files import write_text
+from dragoman.storage.machine import vector_instructions
 
 GALLERY = Path(__file__).parents[1] / "docs" / "lab"
 SEED = 2026
@@ -35,7 +37,13 @@ def measure(name: str, size: Size, path: Path) -> None:
         start = time.process_time()
         numbers = study(comparison(size), name, SEED).numbers()
         seconds = time.process_time() - start
-    part = {"code": CODE, "size": size, "seconds": round(seconds, 1), "numbers": numbers}
+    part = {
+        "code": CODE,
+        "size": size,
+        "seconds": round(seconds, 1),
+        "instructions": ", ".join(vector_instructions()),
+        "numbers": numbers,
+    }
     write_text(path, json.dumps(part) + "\n")
 
 
@@ -71,6 +79,10 @@ def main() -> None:
     numbers = {name: parts[name]["numbers"] for name in NAMES}
     seconds = sum(part["seconds"] for part in parts.values())
     finding = store(BaselineTable(), numbers, size, SEED, seconds, given.output)
+    # The networks may have been measured on several kinds of processor.
+    processors = sorted({part["instructions"] for part in parts.values()})
+    finding = finding.model_copy(update={"instructions": " or ".join(processors)})
+    write_finding(finding, given.output)
     print(f"{finding.verdict}: {finding.explanation}")
 
 

@@ -48,8 +48,12 @@ def test_the_recipe_lines_of_a_page_are_valid(short_form, tmp_path):
         ((section, settings),) = yaml.safe_load(line).items()
         for name, value in settings.items():
             loaded = getattr(getattr(recipe, section), name)
-            expected = value["name"] if isinstance(value, dict) else value
-            assert getattr(loaded, "name", loaded) == expected
+            # A part ({name: cosine, scale: 10}), a group of settings, or one value.
+            expected = value if isinstance(value, dict) else {"name": value}
+            if "name" in expected:
+                assert getattr(loaded, "name", loaded) == expected["name"]
+            else:
+                assert {key: getattr(loaded, key) for key in expected} == expected
 
 
 def test_every_question_has_a_solution():

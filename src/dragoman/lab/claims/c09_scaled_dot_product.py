@@ -215,7 +215,7 @@ class ScaledDotProduct(Experiment):
                 else "The scores do not grow with the size of the vectors as the lectures say."
             )
             return Judgment(verdict, summary, explanation)
-        flat = "makes all weights equal" if is_uniform else "does not make all weights equal"
+        flat = f"{'makes' if is_uniform else 'does not make'} all weights nearly equal"
         if does_fail:
             effect = "the model does not learn"
         elif never > 0:

@@ -70,9 +70,9 @@ class BaselineTable(Experiment):
         (
             "APPLY-DL",
             "results",
-            "The Transformer has the best scores of the table, its bigger version the very best, "
-            "at total training costs that seem to be of the same order: a step is more expensive, "
-            "but it probably converges faster.",
+            "Of all systems in the table, the bigger version of the Transformer has the best "
+            "scores, at total training costs that seem to be of the same order: the model is more "
+            "expensive, but it probably converges faster.",
         ),
     )
     durations = (115, 26_000)

@@ -71,9 +71,10 @@ class SubwordVocabulary(Experiment):
         "characters and so rewards a rare word that is nearly right. The recall of rare words is "
         f"the share of reference words with at most {_RARE} occurrences in the training text, or "
         "none, that the translation contains. Full: Multi30k, English to German; quick: the "
-        "demo's grammar, so short that the scores mean little. One seed: the p-value covers the "
-        "choice of test sentences, not the seed, and seeds of such a model differ by up to 4 BLEU "
-        "and 5 chrF (docs/ablations.md), so a difference in quality is weak evidence."
+        "demo's grammar, so short that the scores mean little. The learning rate is the one that "
+        "was best with BPE; it was not searched for words and characters. One seed: the p-value "
+        "covers the choice of test sentences, not the seed, and seeds of such a model differ by "
+        "up to 4 BLEU and 5 chrF (docs/ablations.md), so a difference in quality is weak evidence."
     )
     criterion = (
         f"Unknown words are removed if BPE leaves at most {_MAX_UNKNOWN:.0%} of those that the "
