@@ -1,12 +1,13 @@
-"""Measure C16 one network at a time, and write its finding when all six are measured.
+"""Measure C16 one training at a time, and write its finding when none is missing.
 
     python bench/c16.py "large transformer" [--quick]
 
-`dragoman lab run C16 --full` does the same with one command, in five to seven hours of one core.
-Here the numbers of each network are stored at once in docs/lab/c16/, so that two networks can be
-measured at the same time, or on several days. Networks: transformer, recurrent, convolutional, and
-the same with "large". The text is found through DRAGOMAN_DATA; runs are kept in `lab-runs` or
-DRAGOMAN_LAB.
+`dragoman lab run C16 --full` does the same with one command, in seven to fifteen hours of one core.
+Here the numbers of each training are stored at once in docs/lab/c16/, so that two networks can be
+measured at the same time, or on several days and machines. Networks: transformer, recurrent,
+convolutional, and the same with "large". Without a network, nothing is trained: the finding is
+written from what is stored, or the networks are named that need more trainings. The text is found
+through DRAGOMAN_DATA; runs are kept in `lab-runs` or DRAGOMAN_LAB.
 """
 
 from __future__ import annotations
@@ -14,15 +15,20 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from dragoman.lab import baselines
 from dragoman.lab.baselines import comparison, study
 from dragoman.lab.claims.c16_baseline_table import NAMES, BaselineTable
 from dragoman.lab.digest import measurement_code
 from dragoman.lab.experiment import Size
 from dragoman.lab.finding import write_finding
 from dragoman.lab.gallery import one_thread, store
+from dragoman.lab.translation_runs import ParallelText, TranslatorResult, train_translator
 from dragoman.storage.files import write_text
 from dragoman.storage.machine import vector_instructions
 
@@ -31,56 +37,93 @@ SEED = 2026
 CODE = measurement_code(BaselineTable.__module__).digest
 
 
-def measure(name: str, size: Size, path: Path) -> None:
-    """Measure one network, and store its numbers with the processor time."""
+class MissingTrainingError(Exception):
+    """A network needs a training that is not stored."""
+
+
+class StoredTrainings:
+    """Stands for `train_translator`: reads the numbers of a training, or trains and stores them."""
+
+    def __init__(self, folder: Path, *, may_train: bool) -> None:
+        self.folder = folder
+        self.may_train = may_train
+        self.used: list[dict[str, Any]] = []
+
+    def __call__(self, text: ParallelText, settings: Sequence[str], seed: int) -> TranslatorResult:
+        """Return the result of a training, without its translations."""
+        path = self.folder / f"{training_name(text, settings, seed)}.json"
+        if not path.is_file():
+            if not self.may_train:
+                raise MissingTrainingError
+            write_text(path, json.dumps(train(text, settings, seed)) + "\n")
+            print(path.stem, flush=True)
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        self.used.append(stored)
+        return TranslatorResult(**stored["numbers"], translations=[])
+
+
+def train(text: ParallelText, settings: Sequence[str], seed: int) -> dict[str, Any]:
+    """Train and score a model; return what is stored of it."""
     with one_thread():
         start = time.process_time()
-        numbers = study(comparison(size), name, SEED).numbers()
+        result = train_translator(text, settings, seed)
         seconds = time.process_time() - start
-    part = {
-        "code": CODE,
-        "size": size,
+    return {
+        "settings": list(settings),
+        "seed": seed,
         "seconds": round(seconds, 1),
         "instructions": ", ".join(vector_instructions()),
-        "numbers": numbers,
-    }
-    write_text(path, json.dumps(part) + "\n")
-
-
-def read_parts(folder: Path, size: Size) -> dict[str, dict[str, Any]]:
-    """The networks that today's code has measured in this size, by name."""
-    paths = {name: part_path(folder, name) for name in NAMES}
-    parts = {name: json.loads(path.read_text()) for name, path in paths.items() if path.is_file()}
-    return {
-        name: part for name, part in parts.items() if (part["code"], part["size"]) == (CODE, size)
+        "numbers": result.numbers(),
     }
 
 
-def part_path(folder: Path, name: str) -> Path:
-    """The file of one network."""
-    return folder / "c16" / f"{name.replace(' ', '-')}.json"
+def training_name(text: ParallelText, settings: Sequence[str], seed: int) -> str:
+    """The name of a training's file; other code of the claim gives another name."""
+    values = dict(setting.split("=", 1) for setting in settings)
+    identity = repr((text.folder.name, tuple(settings), seed, CODE))
+    return "-".join(
+        (
+            values["model.architecture"],
+            values["model.width"],
+            values["training.steps"],
+            sha256(identity.encode()).hexdigest()[:8],
+        )
+    )
+
+
+def network(name: str) -> str:
+    """Check the name of a network; `choices` of argparse refuses an empty list."""
+    if name not in NAMES:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of: {', '.join(NAMES)}")
+    return name
 
 
 def main() -> None:
-    """Measure the networks that are named; write the finding if none is missing."""
+    """Measure the networks that are named; write the finding if nothing is missing."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("networks", nargs="*", choices=NAMES, metavar="NETWORK")
+    parser.add_argument("networks", nargs="*", type=network, metavar="NETWORK")
     parser.add_argument("--quick", action="store_true", help="the short size, to try the script")
     parser.add_argument("-o", "--output", type=Path, default=GALLERY, help="folder of the findings")
     given = parser.parse_args()
     size: Size = "quick" if given.quick else "full"
-    for name in given.networks:
-        measure(name, size, part_path(given.output, name))
-        print(f"{name}: measured", flush=True)
-    parts = read_parts(given.output, size)
-    if missing := [name for name in NAMES if name not in parts]:
+    stored = given.output / "c16"
+    with patch.object(baselines, "train_translator", StoredTrainings(stored, may_train=True)):
+        for name in given.networks:
+            study(comparison(size), name, SEED)
+    missing, numbers, trainings = [], {}, StoredTrainings(stored, may_train=False)
+    with patch.object(baselines, "train_translator", trainings):
+        for name in NAMES:
+            try:
+                numbers[name] = study(comparison(size), name, SEED).numbers()
+            except MissingTrainingError:
+                missing.append(name)
+    if missing:
         print(f"To be measured: {', '.join(missing)}")
         return
-    numbers = {name: parts[name]["numbers"] for name in NAMES}
-    seconds = sum(part["seconds"] for part in parts.values())
+    seconds = sum(training["seconds"] for training in trainings.used)
     finding = store(BaselineTable(), numbers, size, SEED, seconds, given.output)
     # The networks may have been measured on several kinds of processor.
-    processors = sorted({part["instructions"] for part in parts.values()})
+    processors = sorted({training["instructions"] for training in trainings.used})
     finding = finding.model_copy(update={"instructions": " or ".join(processors)})
     write_finding(finding, given.output)
     print(f"{finding.verdict}: {finding.explanation}")
