@@ -15,15 +15,17 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 from dragoman.lab import baselines
-from dragoman.lab.baselines import comparison, study
-from dragoman.lab.claims.c16_baseline_table import NAMES, BaselineTable
+from dragoman.lab.baselines import comparison
+from dragoman.lab.claims import c16_baseline_table
+from dragoman.lab.claims.c16_baseline_table import NAMES, BaselineTable, train_network
 from dragoman.lab.digest import measurement_code
 from dragoman.lab.experiment import Size
 from dragoman.lab.finding import write_finding
@@ -91,6 +93,16 @@ def training_name(text: ParallelText, settings: Sequence[str], seed: int) -> str
     )
 
 
+@contextmanager
+def replaced_training(trainings: StoredTrainings) -> Iterator[None]:
+    """Let the claim, and the search of its learning rates, use stored trainings."""
+    with (
+        patch.object(baselines, "train_translator", trainings),
+        patch.object(c16_baseline_table, "train_translator", trainings),
+    ):
+        yield
+
+
 def network(name: str) -> str:
     """Check the name of a network; `choices` of argparse refuses an empty list."""
     if name not in NAMES:
@@ -107,14 +119,14 @@ def main() -> None:
     given = parser.parse_args()
     size: Size = "quick" if given.quick else "full"
     stored = given.output / "c16"
-    with patch.object(baselines, "train_translator", StoredTrainings(stored, may_train=True)):
+    with replaced_training(StoredTrainings(stored, may_train=True)):
         for name in given.networks:
-            study(comparison(size), name, SEED)
+            train_network(comparison(size), name, SEED)
     missing, numbers, trainings = [], {}, StoredTrainings(stored, may_train=False)
-    with patch.object(baselines, "train_translator", trainings):
+    with replaced_training(trainings):
         for name in NAMES:
             try:
-                numbers[name] = study(comparison(size), name, SEED).numbers()
+                numbers[name] = train_network(comparison(size), name, SEED)
             except MissingTrainingError:
                 missing.append(name)
     if missing:

@@ -444,6 +444,38 @@ def test_a_study_searches_the_rate_and_trains_all_seeds(monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(
+    ("best_in_short", "tried_in_full"),
+    [(0.0072, [0.5]), (0.0063, [0.5, 0.25]), (0.0111, [0.5])],
+)
+def test_full_trainings_decide_between_two_close_rates_of_c16(
+    monkeypatch, best_in_short, tried_in_full
+):
+    """Rates 0.008 and 0.004 differ by more than 1 BLEU, less, and more after short trainings."""
+    trained = []
+
+    def fake(text, settings, seed):
+        values = dict(one.split("=") for one in settings)
+        rate, updates = float(values["training.learning_rate"]), int(values["training.steps"])
+        trained.append((rate / 0.016, updates, seed))
+        score = 30 - 1000 * abs(rate - (best_in_short if updates == 1 else 0.004))
+        return SimpleNamespace(validation_bleu=score, numbers=lambda: {"bleu": score + seed})
+
+    monkeypatch.setattr(baselines, "train_translator", fake)
+    monkeypatch.setattr(c16_baseline_table, "train_translator", fake)
+    shared = baselines.Comparison(lambda _: None, MINIMAL, seeds=3, trial_updates=1)
+    numbers = c16_baseline_table.train_network(shared, TRANSFORMER, 7)
+    best = tried_in_full[-1]
+    assert [one for one in trained if one[1] == 2] == [
+        *((factor, 2, 7000) for factor in tried_in_full),
+        *((best, 2, 7001), (best, 2, 7002)),
+    ]
+    assert [factor for factor, _ in numbers["full_rates"]] == tried_in_full
+    score = dict(numbers["full_rates"])[best]
+    assert numbers["seeds"] == [{"bleu": score + seed} for seed in (7000, 7001, 7002)]
+    assert len(numbers["rates"]) == 3
+
+
 @pytest.mark.parametrize("best", [0.125, 0.5, 1.0, 4.0])
 def test_the_best_rate_has_a_worse_one_on_both_sides(best):
     tried = baselines.search_rate(lambda factor: -abs(math.log2(factor / best)))
