@@ -19,7 +19,8 @@ import pytest
 from dragoman.adaptation.versions import VersionedModel
 from dragoman.serving.state import State
 from support import trains
-from support.live_server import STOP_SECONDS, fetch, free_port
+from support.live_server import STOP_SECONDS, fetch
+from support.ports import free_port
 from support.word_language import SETTINGS, write_pairs
 
 # Daft leaves pipes of its workers open.

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import psutil
 import pytest
 
 from dragoman.workflow.exporting import export
+from support.ports import free_port
 from support.translator_models import write_run
 
 ROOT = Path(__file__).parents[2]
@@ -57,12 +57,6 @@ def server(*arguments, **options):
                 yield running, int(address[1])
                 return
         raise AssertionError("the server did not start")
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def replaced(text, changes):

