@@ -430,6 +430,7 @@ def test_prepare_returns_the_manifest_and_the_report(tiny_corpus):
     assert result.manifest == Prepared.open(result.folder).manifest
     assert result.report == report_of(result.folder)
     assert result.manifest.languages.source == "en"
+    assert result.manifest.tokenizer == load_recipe(tiny_corpus).tokenizer
 
 
 def test_all_missing_settings_are_reported_at_once(tmp_path):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.data.store import Prepared
 from dragoman.errors import ArtifactError, DataError
 from dragoman.evaluation.compare import compare
 from dragoman.evaluation.metrics import TOKENIZED_BLEU, measure, worst_sentences
@@ -108,7 +109,7 @@ def write_run(folder, prepared, corpus="prepared"):
         validation=BestValidation(metric="bleu", value=1.0, step=10),
         ended_by="steps",
         checkpoint_steps=(10,),
-        corpus_sha256=sha256(prepared / "manifest.json"),
+        corpus_sha256=Prepared.open(prepared).manifest.content_sha256,
         recipe=recipe,
     )
     card.write(folder)
@@ -183,9 +184,18 @@ def test_the_corpus_may_have_an_absolute_path(tmp_path):
     assert evaluate(run).sentences == len(SOURCES)
 
 
+def test_the_corpus_of_a_run_of_an_older_version_is_found(run):
+    """Its card has the hash of the manifest file."""
+    card = json.loads((run / "card.json").read_text())
+    older = {"corpus_sha256": sha256(run.parent / "prepared" / "manifest.json")}
+    (run / "card.json").write_text(json.dumps(card | older))
+    assert evaluate(run).sentences == len(SOURCES)
+
+
 def test_a_missing_or_changed_corpus_is_refused(run):
     manifest = run.parent / "prepared" / "manifest.json"
-    manifest.write_text(manifest.read_text() + " ")
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(content | {"weights": {"0": 2.0}}))
     with pytest.raises(
         ArtifactError, match=r"or has changed since; .* --source FILE --reference FILE"
     ):

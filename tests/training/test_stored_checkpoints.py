@@ -5,12 +5,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from dragoman.data.manifest import Manifest
 from dragoman.recipe.files import load_recipe
 from dragoman.storage.files import atomic_folder
 from dragoman.storage.mirror import local_path, names, read_text
 from dragoman.storage.remote import StorageError, open_store, parse_url
 from dragoman.training.parallel import World
-from dragoman.training.run_folder import MANIFEST, Run, RunFacts
+from dragoman.training.run_folder import Run, RunFacts
 from dragoman.training.run_store import RunStore
 from dragoman.training.stored_checkpoints import StoredCheckpoints
 
@@ -83,10 +84,9 @@ def test_the_model_of_a_run_replaces_an_export_in_the_store(tmp_path, monkeypatc
 
 def test_every_machine_forgets_the_facts_of_a_run_without_a_checkpoint(tmp_path):
     """Otherwise only the main rank counts the micro-batches, and waits for the others."""
-    (tmp_path / MANIFEST).write_text("{}")
     store = SimpleNamespace(checkpoints=SimpleNamespace(steps=list))
     second = World(1, 1, torch.device("cpu"), local_rank=0)  # The first rank of its machine.
-    prepared = SimpleNamespace(folder=tmp_path)
+    prepared = SimpleNamespace(folder=tmp_path, manifest=Manifest(train=()))
     run = Run(tmp_path, tmp_path, load_recipe("tiny"), prepared, second, store)
     old = RunFacts(corpus_sha256=run.corpus_sha256, micro_batches=4)
     (tmp_path / "run.json").write_text(old.model_dump_json(exclude_none=True))

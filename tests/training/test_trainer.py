@@ -20,6 +20,7 @@ from dragoman.errors import ArtifactError, DataError, RecipeError, Stopped
 from dragoman.evaluation.validation import ValidationSet
 from dragoman.interop.folder import read_export
 from dragoman.recipe.schema import TrainingRecipe
+from dragoman.storage.files import sha256
 from dragoman.training import builders, curve, finish, run_folder
 from dragoman.training.card import BestValidation, read_card
 from dragoman.training.device import choose_precision
@@ -598,6 +599,51 @@ def test_a_changed_corpus_is_refused(tmp_path):
         ArtifactError, match=r"the prepared corpus is not the one that .* began with"
     ):
         train(recipe, "training.steps=2")
+
+
+def change_manifest(folder, **changes):
+    """Change fields of the manifest of a prepared folder."""
+    path = folder / "prepared" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_corpus_that_is_prepared_again_with_other_training_settings_is_the_same(tmp_path):
+    recipe = digits.write(tmp_path, training={"steps": 1})
+    train(recipe)
+    change_manifest(tmp_path, recipe_sha256="1" * 64, corpora=["renamed", "second"])
+    assert last_step(train(recipe, "training.steps=2")) == 2
+
+
+def test_a_run_of_an_older_version_knows_its_corpus(tmp_path):
+    recipe = digits.write(tmp_path, training={"steps": 1})
+    train(recipe)
+    path = folder_of(recipe) / "run.json"
+    older = {"corpus_sha256": sha256(tmp_path / "prepared" / "manifest.json")}
+    path.write_text(json.dumps(json.loads(path.read_text()) | older))
+    assert last_step(train(recipe, "training.steps=2")) == 2
+
+
+TOKENIZER = {"kind": "words", "vocabulary_size": 300, "shared": False}
+
+
+def test_a_corpus_with_other_languages_or_another_tokenizer_is_refused(tmp_path):
+    recipe = digits.write(tmp_path)
+    change_manifest(tmp_path, tokenizer=TOKENIZER)
+    with pytest.raises(RecipeError, match="dragoman prepare") as caught:
+        train(recipe, "languages.target=qac", "tokenizer.kind=bytes")
+    assert {mistake.path: mistake.what for mistake in caught.value.mistakes} == {
+        "languages.target": "found 'qac', but the corpus was prepared with 'qab'",
+        "tokenizer.kind": "found 'bytes', but the corpus was prepared with 'words'",
+        "tokenizer.vocabulary_size": "found 400, but the corpus was prepared with 300",
+        "tokenizer.shared": "found True, but the corpus was prepared with False",
+    }
+    assert not (folder_of(recipe) / "recipe.yaml").exists()
+
+
+def test_a_reused_tokenizer_may_have_another_size(tmp_path):
+    recipe = digits.write(tmp_path, training={"steps": 1})
+    change_manifest(tmp_path, tokenizer=TOKENIZER | {"init_from": "another/run"})
+    assert last_step(train(recipe)) == 1
 
 
 def test_a_missing_corpus_is_reported_with_the_command_to_type(tmp_path):

@@ -337,6 +337,7 @@ class Pipeline:
     ) -> Manifest:
         header = ManifestHeader(
             languages=self.recipe.languages,
+            tokenizer=self.recipe.tokenizer,
             recipe_sha256=stage_key([self.recipe.model_dump()], 64),
             corpora=tuple(corpus.name for corpus in read.corpora),
             weights={number: corpus.weight for number, corpus in enumerate(read.corpora)},

@@ -6,6 +6,7 @@ folder's format.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dragoman.errors import DataError
-from dragoman.recipe.schema import LanguagesRecipe
+from dragoman.recipe.schema import LanguagesRecipe, TokenizerRecipe
 from dragoman.storage.mirror import path_text, read_text
 
 FORMAT = 1
@@ -53,6 +54,8 @@ class ManifestHeader(_Frozen):
     """Where the prepared data comes from. Corpora are numbered in the order of the recipe."""
 
     languages: LanguagesRecipe = LanguagesRecipe()
+    tokenizer: TokenizerRecipe | None = None
+    """What the recipe asked for; None if an older version prepared the corpus."""
     recipe_sha256: str = ""
     corpora: tuple[str, ...] = ()
     """The names of the corpora."""
@@ -69,6 +72,14 @@ class Manifest(ManifestHeader):
     """The SHA-256 of tokenizers and held-out texts, by file name."""
     origins: Mapping[int, int] = {}
     """The number of training pairs of each corpus."""
+
+    @property
+    def content_sha256(self) -> str:
+        """Hash of all that decides the numbers of a run: no names of corpora, no other settings."""
+        parts = {"languages", "train", "files", "weights"}
+        # Without defaults: a field that a later version adds does not change the hash.
+        content = self.model_dump(mode="json", include=parts, exclude_defaults=True)
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> str:
         """Return the text of `manifest.json`."""

@@ -23,7 +23,7 @@ from filelock import FileLock
 
 from dragoman.data.manifest import MANIFEST, Manifest, ShardCounts, read_manifest
 from dragoman.errors import DataError
-from dragoman.storage.files import atomic_write
+from dragoman.storage.files import atomic_write, sha256
 from dragoman.storage.mirror import fetch, fetch_all, locate, open_input
 
 Ids = np.ndarray[Any, np.dtype[Any]]
@@ -140,6 +140,11 @@ class Prepared:
         if locate(folder) is None:
             return cls(folder, manifest)
         return cls(fetch_all(folder, [*manifest.files, MANIFEST]), manifest, folder)
+
+    def has_hash(self, corpus_sha256: str) -> bool:
+        """Whether a run or a card with this hash was trained on this corpus."""
+        # Versions before the content was hashed wrote the hash of the file.
+        return corpus_sha256 in (self.manifest.content_sha256, sha256(self.folder / MANIFEST))
 
     def shard(self, number: int) -> Path:
         """Return the path of a training shard, which is fetched if necessary."""

@@ -23,12 +23,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dragoman.artifact import CHECKPOINTS, begin_artifact
-from dragoman.data.manifest import MANIFEST
 from dragoman.data.store import Prepared
 from dragoman.errors import ArtifactError, Mistake, RecipeError, SaveError
 from dragoman.recipe.files import load_recipe
 from dragoman.recipe.schema import Recipe, TrainingRecipe
-from dragoman.storage.files import remove_partials, sha256, write_text
+from dragoman.storage.files import remove_partials, write_text
 from dragoman.storage.lock import FolderLockedError, lock_folder
 from dragoman.storage.mirror import locate, path_text
 from dragoman.tokenizer.folder import load_tokenizer
@@ -66,7 +65,7 @@ class RunFacts(BaseModel):
 
     version: Literal[1] = 1
     corpus_sha256: str
-    """Hash of the manifest of the prepared corpus."""
+    """Hash of the content of the prepared corpus. Older versions wrote that of its manifest."""
     micro_batches: int | None = None
     """Micro-batches per update; None before they are counted."""
     precision: str | None = None
@@ -110,8 +109,8 @@ class Run:
 
     @property
     def corpus_sha256(self) -> str:
-        """Hash of the manifest of the prepared corpus."""
-        return sha256(self.prepared.folder / MANIFEST)
+        """Hash of the content of the prepared corpus."""
+        return self.prepared.manifest.content_sha256
 
     @property
     def longest_pair(self) -> int:
@@ -123,10 +122,11 @@ class Run:
         """Write the facts of a new run, or check that those of an old run still hold."""
         facts = self.read_facts()
         if facts is None or not self.has_checkpoints:
+            self._check_corpus()
             facts = RunFacts(corpus_sha256=self.corpus_sha256)
         else:
             self._check_settings(load_recipe(self.folder / "recipe.yaml"))
-            if facts.corpus_sha256 != self.corpus_sha256:
+            if not self.prepared.has_hash(facts.corpus_sha256):
                 raise ArtifactError(
                     f"the prepared corpus is not the one that {path_text(self.folder)!r} began "
                     "with; prepare it as before, or start a new run with another training.folder "
@@ -175,6 +175,26 @@ class Run:
                 f"the disk of {path_text(self.folder)!r} has {free / 1e9:.1f} GB left, but two "
                 f"checkpoints need {needed / 1e9:.1f} GB; free some space, or choose another "
                 "training.folder"
+            )
+
+    def _check_corpus(self) -> None:
+        """Refuse a corpus that was prepared for other languages or with another tokenizer."""
+        manifest = self.prepared.manifest
+        checked = [("languages", name) for name in ("source", "target")]
+        # A vocabulary that is reused has the size that it has.
+        if manifest.tokenizer is not None and not manifest.tokenizer.init_from:
+            checked += [("tokenizer", name) for name in ("kind", "vocabulary_size", "shared")]
+        mistakes = []
+        for section, name in checked:
+            found = getattr(getattr(self.recipe, section), name)
+            prepared = getattr(getattr(manifest, section), name)
+            if prepared not in (found, ""):  # Empty: not stored by an older version.
+                what = f"found {found!r}, but the corpus was prepared with {prepared!r}"
+                mistakes.append(Mistake(f"{section}.{name}", what))
+        if mistakes:
+            raise RecipeError(
+                mistakes,
+                "Type `dragoman prepare` with this recipe, or choose another corpus.folder",
             )
 
     def _check_settings(self, before: Recipe) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from dragoman.artifact import resolve_model
 from dragoman.corpus.files import read_lines
 from dragoman.corpus.row import Reject
-from dragoman.data.manifest import MANIFEST
 from dragoman.data.store import Prepared
 from dragoman.errors import ArtifactError, DataError
 from dragoman.evaluation.compare import SignificanceTest, compare
@@ -228,18 +227,21 @@ def _find_test_set(run: Path) -> _Text:
     parents = run.resolve().parents
     candidates = [Path(os.path.relpath(parent / name)) for name in names for parent in parents]
     for folder in candidates:
-        manifest = folder / MANIFEST
-        if manifest.is_file() and sha256(manifest) == corpus_hash:
-            return _read_test_set(folder, run)
+        try:
+            prepared = Prepared.open(folder)
+        except DataError:
+            continue
+        if prepared.has_hash(corpus_hash):
+            return _read_test_set(prepared, run)
     raise ArtifactError(
         f"the corpus that {str(run)!r} was trained on is not in {str(candidates[0])!r}, or has "
         f"changed since; restore it. {_own_text_advice(run)}"
     )
 
 
-def _read_test_set(folder: Path, run: Path) -> _Text:
+def _read_test_set(prepared: Prepared, run: Path) -> _Text:
+    folder, hashes = prepared.folder, prepared.manifest.files
     names = [f"test.{side}" for side in ("source", "target")]
-    hashes = Prepared.open(folder).manifest.files
     if not set(names) <= set(hashes):
         raise ArtifactError(
             f"{str(folder)!r} was written by an older version of Dragoman, without hashes of its "
