@@ -33,6 +33,8 @@ def experiments(findings: list[Finding], missing: list[ClaimEntry]) -> str:
     lines += [
         f"| {claim.number} {claim.title} | inconclusive (not measured yet) |" for claim in missing
     ]
+    if missing:
+        lines += ["", "A claim that is not measured yet has no figure here."]
     for finding in findings:
         lines += ["", f"**{finding.number} {finding.title}**: {finding.verdict}. {finding.summary}"]
         lines += ["", f"![{finding.title}](../lab/{finding.stem}.svg)"]

@@ -22,8 +22,9 @@ _INTRODUCTION = (
     "translation models that another claim has trained. A finding is outdated if the code that "
     "measures its claim has changed since. The same command gives the same numbers on the same "
     "kind of processor with the same version of PyTorch, except for times (C4, C8, C14, C24, C26) "
-    "and for C1, C17 and C18: they were measured when `training.precision: auto` could still be "
-    "bfloat16 for small models, and the processor was not recorded. Elsewhere sums are added in "
+    "and for C1, C17 and C18, which were measured when `training.precision: auto` could still be "
+    "bfloat16 for small models. A finding that names no processor is older than this record. On "
+    "another kind of processor sums are added in "
     "another order, and after some hundred updates a training differs as if it had another seed; "
     "the verdict should be the same."
 )

@@ -77,8 +77,8 @@ class Bottleneck(Experiment):
         (
             "NLU",
             "RNN problem",
-            "The hidden representation is a bottleneck: it has to represent a sentence of any "
-            "length, but its size is fixed.",
+            "The encoder stores every sentence, short or long, in a state of one fixed size, which "
+            "limits what it can pass on.",
         ),
         (
             "APPLY-DL",
@@ -255,8 +255,8 @@ def _judge_translation(short: dict[str, Any], long: dict[str, Any]) -> tuple[boo
     gain = difference_interval(long[NO_ATTENTION], long[RECURRENT])
     return gain.low > 0 and drop.low > 0, (
         f"BLEU without attention is {mean(ratios[0]):.0%} of BLEU with attention on the shortest "
-        f"lines and {mean(ratios[1]):.0%} on the longest (a drop by {100 * drop.mean:.0f} "
-        f"points, from {100 * drop.low:.0f} to {100 * drop.high:.0f})"
+        f"lines and {mean(ratios[1]):.0%} on the longest ({100 * drop.mean:.1f} points "
+        f"less; 95 % interval {100 * drop.low:.0f} to {100 * drop.high:.0f})"
     )
 
 

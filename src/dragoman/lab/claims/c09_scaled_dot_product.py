@@ -84,8 +84,8 @@ class ScaledDotProduct(Experiment):
         (
             "CS224N",
             "Scaled Dot Product",
-            "When d becomes large, dot products between vectors tend to become large, so the "
-            "inputs of the softmax are large and its gradients small.",
+            "Vectors with more features tend to have larger dot products; the softmax then gets "
+            "large inputs, and its gradient is small.",
         ),
         (
             "NLP10",
@@ -191,7 +191,7 @@ class ScaledDotProduct(Experiment):
         change = difference_interval(steps["scaled_dot"], steps["divided_dot"])
         explanation = (
             f"The standard deviation grows as d^{exponent:.2f}. From d = {small} to {large} the "
-            f"gradient of unscaled dot products falls to {remaining['dot']:.1%} of its value; "
+            f"gradient of unscaled dot products falls to {remaining['dot']:.2%} of its value; "
             f"divided by √d, {remaining['scaled_dot']:.0%} of it remains. The largest of {_KEYS} "
             f"weights is then {largest['dot']:.2f} on average without division, "
             f"{largest['scaled_dot']:.2f} divided by √d, and {largest['divided_dot']:.3f} divided "

@@ -133,7 +133,7 @@ class Residual(Experiment):
         (
             "NLU",
             "Transformer",
-            "The residual connections prevent the gradients from getting too large or too small.",
+            "Because of the residual connections, gradients neither grow nor shrink too much.",
         ),
         (
             "APPLY-DL",

@@ -51,7 +51,7 @@ class LayerNorm(Experiment):
 
     title = "What layer norm does, and what it does not depend on"
     sources = (
-        ("NLU", "Transformer", "Layer normalization makes training faster."),
+        ("NLU", "Transformer", "With layer normalization, fewer updates are needed."),
         (
             "APPLY-DL",
             "add and norm",

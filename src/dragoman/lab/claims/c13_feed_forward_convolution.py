@@ -37,7 +37,7 @@ class FeedForwardConvolution(Experiment):
         (
             "NLU",
             "Transformer",
-            "The feed-forward layer applies a single network independently to each input vector.",
+            "One network, the same for all vectors, changes each vector without the others.",
         ),
     )
     durations = (1, 52)

@@ -82,9 +82,9 @@ class RelativePosition(Experiment):
         (
             "CS182",
             "Positional encoding",
-            "The naive encoding gives the network the number of the position, but absolute "
-            "position is less important than relative position: “my dog” comes right after “i "
-            "walk”, wherever the phrase stands.",
+            "The naive encoding gives the network the number of the position, but what matters is "
+            "mostly where words stand relative to each other: “my dog” follows “i walk” directly, "
+            "wherever the phrase is.",
         ),
         (
             "CS224N",

@@ -104,7 +104,7 @@ class VanishingGradient(Experiment):
         (
             "NLU",
             "RNN problem",
-            "Recurrent networks and their variants suffer from vanishing gradients.",
+            "In recurrent networks, also in those with gates, gradients become vanishingly small.",
         ),
         (
             "CS224N",

@@ -1,4 +1,4 @@
-"""Learned positions: one trained vector for each position  ([CS224N], [CS182]).
+"""Learned positions: one trained vector for each position  ([CS224N], [CS182], [APPLY-DL]).
 
     p(t) = row t of a table with `maximum` rows
 
