@@ -55,15 +55,15 @@ class Row:
         return f"{self.recipe} {self.changed}".strip()
 
 
-def _ensemble_row(target: str, plain: str, second: str) -> Row:
-    """The headline row with synthetic text: it continues seed 1; a second seed teaches too."""
+def _ensemble_row(target: str, run: str, first: str, second: str) -> Row:
+    """A headline row with synthetic text: two plain models teach; it continues the first."""
     recipe = f"multi30k-en-{target}-tokenized"
     return Row(
-        f"{recipe}-distilled-ensemble-back-translated/run",
+        f"{recipe}-distilled-ensemble-back-translated/{run}",
         target,
         tokenized=True,
         tests=FROZEN_TESTS,
-        continues=f"{recipe}/{plain}",
+        continues=f"{recipe}/{first}",
         teachers=(f"{recipe}/{second}", f"multi30k-{target}-en-tokenized/run"),
     )
 
@@ -125,7 +125,7 @@ ROWS = (
         unlisted=BACK_SINUSOIDS,
     ),
     Row("multi30k-de-en-tokenized/run", "en", tokenized=True, source="de"),
-    _ensemble_row("de", "long", "long-2"),
+    *(_ensemble_row("de", run, "long-3", "long-2") for run in SEEDS),
     *(
         Row(f"multi30k-en-fr-tokenized/{run}", "fr", tokenized=True, tests=FROZEN_TESTS)
         for run in SEEDS
@@ -161,7 +161,7 @@ ROWS = (
         unlisted=BACK_SINUSOIDS,
     ),
     Row("multi30k-fr-en-tokenized/run", "en", tokenized=True, source="fr"),
-    _ensemble_row("fr", "run", "run-3"),
+    _ensemble_row("fr", "run", "run", "run-3"),
     Row("multi30k-en-de/half", "de", "half"),
     Row("multi30k-en-fr/half", "fr", "half"),
     Row("tatoeba-en-de/run", "de", data="", tests=HELD_OUT),
