@@ -297,13 +297,15 @@ def draw(figures: dict[str, Any], path: Path) -> None:
     every = figure.subplots(lines, 2, squeeze=False).flatten()
     for number, (axes, (title, rows)) in enumerate(zip(every, panels.items(), strict=False)):
         best = 0.0
+        # Synthetic text: triangles. There are more rows than colors, so only both tell rows apart.
         for row, color in zip(rows, cycle(COLORS), strict=False):
             before = cost_before(row, figures).minutes
             minutes, _, bleu = zip(*figures[row.folder]["curve"], strict=True)
             minutes = [before + passed for passed in minutes]
             best = max(best, *bleu)
             short = row.name.removeprefix(rows[0].recipe).strip("- ") or "unchanged"
-            axes.plot(minutes, bleu, "o-", ms=2.5, lw=1.4, color=color, label=short)
+            line = "^:" if row.is_synthetic else "o-"
+            axes.plot(minutes, bleu, line, ms=3, lw=1.4, color=color, label=short)
         if number == 0:
             minutes, bleu = zip(*BARE, strict=True)
             label = "an untuned bare script (beam 5)"
