@@ -31,10 +31,11 @@ def experiments(findings: list[Finding], missing: list[ClaimEntry]) -> str:
         link = f"[{finding.number} {finding.title}](../lab/README.md#{anchor(finding)})"
         lines.append(f"| {link} | {finding.verdict} |")
     lines += [
-        f"| {claim.number} {claim.title} | inconclusive (not measured yet) |" for claim in missing
+        f"| {claim.number} {claim.title} | inconclusive (measurement not finished) |"
+        for claim in missing
     ]
     if missing:
-        lines += ["", "A claim that is not measured yet has no figure here."]
+        lines += ["", "A claim whose measurement is not finished has no figure here."]
     for finding in findings:
         lines += ["", f"**{finding.number} {finding.title}**: {finding.verdict}. {finding.summary}"]
         lines += ["", f"![{finding.title}](../lab/{finding.stem}.svg)"]

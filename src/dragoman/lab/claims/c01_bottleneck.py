@@ -222,11 +222,11 @@ def _summarize(signs: list[bool]) -> str:
     copying, *translation = signs
     if not translation:
         return f"{_summarize_copying(copying)}."
-    link = "and" if translation[0] == copying else "but"
-    shown = "also shows this" if copying else "shows that it does"
+    link = "" if translation[0] == copying else "but "
+    shown = "shows the same" if copying else "shows that it does"
     hidden = "does not show this" if copying else "does not show it either"
     return (
-        f"{_summarize_copying(copying)}, {link} translation of joined sentences "
+        f"{_summarize_copying(copying)}; {link}translation of joined sentences "
         f"{shown if translation[0] else hidden}."
     )
 

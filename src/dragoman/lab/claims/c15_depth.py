@@ -39,7 +39,7 @@ _SUMMARIES: dict[Verdict, str] = {
     ),
     "partly supported": (
         "Transformers still learned with more layers than a plain recurrent network, but a "
-        "recurrent network with shortcuts around its layers can be at least as deep."
+        "recurrent network with residual connections can be at least as deep."
     ),
     "not supported": "Transformers did not learn with more layers than a plain recurrent network.",
     "inconclusive": (

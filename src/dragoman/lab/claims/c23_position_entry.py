@@ -24,11 +24,11 @@ _MIN_ACCURACY, _MAX_CONTROL = 0.95, 0.5
 _SUMMARIES: dict[Verdict, str] = {
     "supported": (
         "The network learns word order reliably, whether positions are added to the words or "
-        "attached beside them."
+        "concatenated with them."
     ),
     "partly supported": (
-        "Only one of the two ways, adding positions to the words or attaching them beside the "
-        "words, lets the network learn word order reliably."
+        "Only one of the two ways, adding positions to the words or concatenating both, lets the "
+        "network learn word order reliably."
     ),
     "not supported": (
         "Neither adding positions to the words nor attaching them beside the words lets the "

@@ -265,14 +265,14 @@ def _summarize(
 
     attention = {
         (True, True): "self-attention has neither problem",
-        (True, False): "self-attention keeps its signal but does not learn it either",
-        (False, True): "the signal fades in self-attention too, which learns nevertheless",
+        (True, False): "it does not vanish in self-attention, which does not learn either",
+        (False, True): "it vanishes in self-attention too, which learns nevertheless",
         (False, False): "self-attention has both problems",
     }[is_kept, is_learned]
     return (
-        f"The training signal from distant words fades away in {signal or 'no recurrent network'}, "
+        f"The gradient of distant words vanishes in {signal or 'no recurrent network'}; "
         "learning to remember a distant word "
-        f"{' and '.join(learning) or 'succeeds in every recurrent network'}, and {attention}."
+        f"{' and '.join(learning) or 'succeeds in every recurrent network'}; {attention}."
     )
 
 

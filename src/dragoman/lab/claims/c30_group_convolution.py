@@ -101,7 +101,7 @@ class GroupConvolution(Experiment):
         elif verdict == "partly supported":
             summary = (
                 "Heads sum up separate parts like the groups of a convolution, but they choose "
-                "their weights anew for each sentence, and usual heads read the whole input."
+                "their weights again for each sentence, and standard heads read the whole input."
             )
         else:
             summary = "Heads do not work like the groups of a convolution."
