@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from dragoman.errors import DivergedError
 from dragoman.lab import baselines
 from dragoman.lab.baselines import comparison
 from dragoman.lab.claims import c16_baseline_table
@@ -44,7 +45,10 @@ class MissingTrainingError(Exception):
 
 
 class StoredTrainings:
-    """Stands for `train_translator`: reads the numbers of a training, or trains and stores them."""
+    """Stands for `train_translator`: reads the numbers of a training, or trains and stores them.
+
+    A training that diverged raises `DivergedError` each time, without training again.
+    """
 
     def __init__(self, folder: Path, *, may_train: bool) -> None:
         self.folder = folder
@@ -61,21 +65,25 @@ class StoredTrainings:
             print(path.stem, flush=True)
         stored = json.loads(path.read_text(encoding="utf-8"))
         self.used.append(stored)
+        if "diverged" in stored:
+            raise DivergedError(stored["diverged"])
         return TranslatorResult(**stored["numbers"], translations=[])
 
 
 def train(text: ParallelText, settings: Sequence[str], seed: int) -> dict[str, Any]:
-    """Train and score a model; return what is stored of it."""
-    with one_thread():
-        start = time.process_time()
-        result = train_translator(text, settings, seed)
-        seconds = time.process_time() - start
+    """Train and score a model; return what is stored of it, also of a training that diverges."""
+    start = time.process_time()
+    try:
+        with one_thread():
+            result: dict[str, Any] = {"numbers": train_translator(text, settings, seed).numbers()}
+    except DivergedError as error:
+        result = {"diverged": str(error)}
     return {
         "settings": list(settings),
         "seed": seed,
-        "seconds": round(seconds, 1),
+        "seconds": round(time.process_time() - start, 1),
         "instructions": ", ".join(vector_instructions()),
-        "numbers": result.numbers(),
+        **result,
     }
 
 

@@ -1,10 +1,12 @@
 """`bench/c16.py` stores each training at once, and trains only what is not stored."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
 
+from dragoman.errors import DivergedError
 from dragoman.lab import baselines
 from dragoman.lab.finding import read_findings
 from dragoman.lab.translation_runs import TranslatorResult
@@ -75,6 +77,22 @@ def test_other_code_of_the_claim_trains_again(script, trained, monkeypatch, tmp_
     monkeypatch.setattr(script, "CODE", "other")
     run(script, monkeypatch, script.NAMES[0], "-o", tmp_path)
     assert len(set(trained)) == 2
+
+
+def test_a_training_that_diverges_is_stored_and_not_repeated(script, monkeypatch, tmp_path, capsys):
+    started = []
+
+    def diverge(text, settings, seed):
+        started.append(seed)
+        raise DivergedError("21 updates were skipped")
+
+    monkeypatch.setattr(script, "train_translator", diverge)
+    for _ in range(2):
+        with pytest.raises(DivergedError, match="21 updates"):
+            run(script, monkeypatch, script.NAMES[0], "-o", tmp_path)
+    assert len(started) == 1
+    [stored] = (tmp_path / "c16").glob("*.json")
+    assert "numbers" not in json.loads(stored.read_text())
 
 
 def test_a_wrong_network_is_refused(script, trained, monkeypatch, tmp_path, capsys):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from dragoman.corpus import demo
-from dragoman.errors import DataError
+from dragoman.errors import DataError, DivergedError
 from dragoman.lab import baselines, tatoeba, translation_runs
 from dragoman.lab.baselines import (
     CONVOLUTIONAL,
@@ -474,6 +474,36 @@ def test_full_trainings_decide_between_two_close_rates_of_c16(
     score = dict(numbers["full_rates"])[best]
     assert numbers["seeds"] == [{"bleu": score + seed} for seed in (7000, 7001, 7002)]
     assert len(numbers["rates"]) == 3
+
+
+def test_a_rate_that_diverges_loses(monkeypatch):
+    """In C16: 0.016 diverges in the short training, 0.008 in the full one; 0.004 remains."""
+
+    def fake(text, settings, seed):
+        values = dict(one.split("=") for one in settings)
+        rate, updates = float(values["training.learning_rate"]), int(values["training.steps"])
+        if rate > (0.008 if updates == 1 else 0.004):
+            raise DivergedError("the loss is not finite")
+        score = 20 + 100 * rate
+        return SimpleNamespace(validation_bleu=score, numbers=lambda: {"bleu": score})
+
+    monkeypatch.setattr(baselines, "train_translator", fake)
+    monkeypatch.setattr(c16_baseline_table, "train_translator", fake)
+    shared = baselines.Comparison(lambda _: None, MINIMAL, seeds=3, trial_updates=1)
+    numbers = c16_baseline_table.train_network(shared, TRANSFORMER, 7)
+    assert numbers["rates"] == [(0.25, 20.4), (0.5, 20.8), (1.0, 0.0)]
+    assert numbers["full_rates"] == [(0.5, 0.0), (0.25, 20.4)]
+    assert numbers["seeds"] == [{"bleu": 20.4}] * 3
+
+
+def test_a_network_that_diverges_at_every_rate_is_an_error(monkeypatch):
+    def fake(text, settings, seed):
+        raise DivergedError("the loss is not finite")
+
+    monkeypatch.setattr(c16_baseline_table, "train_translator", fake)
+    shared = baselines.Comparison(lambda _: None, MINIMAL, seeds=3)
+    with pytest.raises(DivergedError):
+        c16_baseline_table.train_network(shared, TRANSFORMER, 7)
 
 
 @pytest.mark.parametrize("best", [0.125, 0.5, 1.0, 4.0])

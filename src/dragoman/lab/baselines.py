@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, NamedTuple
 
+from dragoman.errors import DivergedError
 from dragoman.lab.experiment import Size
 from dragoman.lab.translation_runs import (
     ParallelText,
@@ -180,16 +181,30 @@ def study(shared: Comparison, model: str, seed: int, changes: Sequence[str] = ()
     `changes` are recipe settings that replace those of the model.
     """
     text, seeds = shared.text(seed), derive_seeds(seed, shared.seeds)
+    rates = try_rates(shared, model, seed, changes)
+    best = max(rates, key=rates.__getitem__, default=1.0)
+    settings = (*shared.budget.settings(model, best), *changes)
+    return Study([train_translator(text, settings, one) for one in seeds], sorted(rates.items()))
+
+
+def try_rates(
+    shared: Comparison, model: str, seed: int, changes: Sequence[str] = ()
+) -> dict[float, float]:
+    """Search the learning rate with short trainings; return BLEU on the validation text by factor.
+
+    A training that diverges has 0 BLEU. Without trial updates, nothing is tried.
+    """
+    text, first_seed = shared.text(seed), derive_seeds(seed, shared.seeds)[0]
     trial = replace(shared.budget, updates=shared.trial_updates)
 
     def try_rate(factor: float) -> float:
         settings = (*trial.settings(model, factor), *changes)
-        return train_translator(text, settings, seeds[0]).validation_bleu
+        try:
+            return train_translator(text, settings, first_seed).validation_bleu
+        except DivergedError:
+            return 0.0
 
-    rates = search_rate(try_rate) if shared.trial_updates else {}
-    best = max(rates, key=rates.__getitem__, default=1.0)
-    settings = (*shared.budget.settings(model, best), *changes)
-    return Study([train_translator(text, settings, one) for one in seeds], sorted(rates.items()))
+    return search_rate(try_rate) if shared.trial_updates else {}
 
 
 def search_rate(try_rate: Callable[[float], float]) -> dict[float, float]:

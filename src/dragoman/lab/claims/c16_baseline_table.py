@@ -5,13 +5,13 @@ The paper's table lists BLEU and training FLOPs   (Vaswani et al., 2017)   [APPL
 
 from __future__ import annotations
 
-from dataclasses import replace
 from statistics import mean
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dragoman.errors import DivergedError
 from dragoman.lab.baselines import (
     CONVOLUTIONAL,
     LABELS,
@@ -26,7 +26,7 @@ from dragoman.lab.baselines import (
     comparison,
     describe_gains,
     is_catching_up,
-    study,
+    try_rates,
 )
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
 from dragoman.lab.style import BLUE, GREEN, ORANGE, label_axes
@@ -98,10 +98,10 @@ class BaselineTable(Experiment):
         "trained on the same text with the same vocabulary, updates, tokens and beam size: once "
         "with 0.4 M parameters and once with 2.4 M. All use Adam. The learning rate of each is "
         "searched with shorter trainings (a quarter of the updates), by halving and doubling until "
-        "both neighbors of the best are worse. If the second best is within "
-        f"{_CLOSE_RATES:.0f} BLEU, the first seed is trained in full with both, and the better "
-        "rate is used for all seeds. Rate and length penalty are the best on the whole validation "
-        "text. Full: Multi30k, English to German, tokenized as in papers, test 2016, "
+        "both neighbors of the best are worse; a training that diverges counts as 0 BLEU. If the "
+        f"second best is within {_CLOSE_RATES:.0f} BLEU, the first seed is trained in full with "
+        "both, and the better rate is used for all seeds. Rate and length penalty are the best on "
+        "the whole validation text. Full: Multi30k, English to German, tokenized as in papers, test 2016, "
         "three seeds, 4,000 updates; quick: the demo's grammar, one seed, one rate, so short that "
         "little is learned. Minutes are minutes of processor time on one core."
     )
@@ -179,15 +179,21 @@ def train_network(shared: Comparison, name: str, seed: int) -> dict[str, Any]:
         return train_translator(shared.text(seed), shared.budget.settings(name, factor), one)
 
     first, *others = derive_seeds(seed, shared.seeds)
-    tried = study(replace(shared, seeds=1), name, seed)
-    ranked = sorted(tried.rates, key=lambda rate: rate[1], reverse=True)
-    full = {ranked[0][0] if ranked else 1.0: tried.results[0]}
-    if len(ranked) > 1 and ranked[0][1] - ranked[1][1] <= _CLOSE_RATES:
-        full[ranked[1][0]] = train(ranked[1][0], first)
+    rates = try_rates(shared, name, seed)
+    ranked = sorted(rates, key=rates.__getitem__, reverse=True)
+    close = [rate for rate in ranked[:2] if rates[ranked[0]] - rates[rate] <= _CLOSE_RATES] or [1.0]
+    full: dict[float, TranslatorResult] = {}
+    for factor in close:
+        try:
+            full[factor] = train(factor, first)
+        except DivergedError:
+            # A rate at which the whole training diverges loses; one must remain.
+            if factor == close[-1] and not full:
+                raise
     best = max(full, key=lambda factor: full[factor].validation_bleu)
     results = [full[best], *(train(best, one) for one in others)]
-    scores = [(factor, result.validation_bleu) for factor, result in full.items()]
-    return {**Study(results, tried.rates).numbers(), "full_rates": scores}
+    scores = [(factor, full[factor].validation_bleu if factor in full else 0.0) for factor in close]
+    return {**Study(results, sorted(rates.items())).numbers(), "full_rates": scores}
 
 
 def _values(numbers: Numbers, name: str, field: str) -> list[float]:
