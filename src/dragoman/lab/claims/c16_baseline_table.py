@@ -101,9 +101,9 @@ class BaselineTable(Experiment):
         "both neighbors of the best are worse; a training that diverges counts as 0 BLEU. If the "
         f"second best is within {_CLOSE_RATES:.0f} BLEU, the first seed is trained in full with "
         "both, and the better rate is used for all seeds. Rate and length penalty are the best on "
-        "the whole validation text. Full: Multi30k, English to German, tokenized as in papers, test 2016, "
-        "three seeds, 4,000 updates; quick: the demo's grammar, one seed, one rate, so short that "
-        "little is learned. Minutes are minutes of processor time on one core."
+        "the whole validation text. Full: Multi30k, English to German, tokenized as in papers, "
+        "test 2016, three seeds, 4,000 updates; quick: the demo's grammar, one seed, one rate, so "
+        "short that little is learned. Minutes are minutes of processor time on one core."
     )
     criterion = (
         "A Transformer beats a baseline of its size if its BLEU and its chrF are higher with the "
