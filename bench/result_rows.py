@@ -36,7 +36,7 @@ class Row:
     teachers: tuple[str, ...] = ()
     """Rows whose output it was trained on, except rows that it continues."""
     unlisted: Cost = FREE
-    """The cost of teachers that are not rows."""
+    """The cost of teachers that are not rows, and of their translations where it was measured."""
     source: str = "en"
 
     @property
@@ -65,9 +65,12 @@ def _ensemble_row(target: str, run: str, first: str, second: str) -> Row:
         tests=FROZEN_TESTS,
         continues=f"{recipe}/{first}",
         teachers=(f"{recipe}/{second}", f"multi30k-{target}-en-tokenized/run"),
+        unlisted=TRANSLATION[target],
     )
 
 
+TRANSLATION = {"de": Cost(24, 0.0), "fr": Cost(27, 0.0)}
+"""The translation of the training text by `prepare`; its FLOPs were not counted."""
 HELD_OUT = ("held out",)
 SEEDS = ("run", "run-2", "run-3")
 """The run folders of seeds 1, 2 and 3."""

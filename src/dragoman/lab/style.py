@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from statistics import mean
 
 from matplotlib.axes import Axes
 
-from dragoman.lab.uncertainty import confidence_interval
+from dragoman.lab.uncertainty import Interval, confidence_interval
 
 BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = (
     "#0072b2",
@@ -24,8 +25,6 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = (
 GRAY = "#8a8f98"
 APART = "Lines at the same height are drawn a little apart."
 """The title of the legend where lines are moved up or down, so that none hides another."""
-SIDE_BY_SIDE = "Points at the same place are drawn side by side."
-"""The title of the legend where lines are moved to the left or right."""
 COLORS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
 
 
@@ -62,3 +61,32 @@ def plot_seeds(
         markersize=5,
         capsize=3,
     )
+
+
+def plot_differences(axes: Axes, rows: Sequence[tuple[str, Interval, str]]) -> None:
+    """Plot labeled differences with their 95 % intervals, one below the other, and a line at 0.
+
+    A difference counts if its interval does not contain 0.
+    """
+    for place, (_, (middle, low, high), color) in enumerate(rows):
+        axes.errorbar(
+            middle,
+            place,
+            xerr=[[middle - low], [high - middle]],
+            fmt="D",
+            color=color,
+            markersize=5,
+            capsize=3,
+        )
+    axes.axvline(0, color="black", linewidth=0.8, linestyle=":")
+    axes.set_yticks(range(len(rows)), [label for label, _, _ in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+
+
+def plot_at_cost(
+    axes: Axes, costs: Sequence[float], scores: Sequence[float], color: str, marker: str, label: str
+) -> None:
+    """Plot the score of every seed at its cost, and the mean larger."""
+    axes.scatter(costs, scores, alpha=0.4, s=14, color=color, marker=marker)
+    middle = ([mean(costs)], [mean(scores)])
+    axes.scatter(*middle, label=label, s=45, color=color, marker=marker)

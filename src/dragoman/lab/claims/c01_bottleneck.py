@@ -26,7 +26,7 @@ from dragoman.lab.baselines import (
     study,
 )
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
-from dragoman.lab.style import BLUE, ORANGE, VERMILION, label_axes
+from dragoman.lab.style import BLUE, ORANGE, VERMILION, label_axes, plot_at_cost
 from dragoman.lab.task import copy_task
 from dragoman.lab.tatoeba import FREQUENT_WORDS, JOINED, joined_tatoeba, joined_test_rows
 from dragoman.lab.training import TrainingSetup, accuracy_by_position, build, train_model
@@ -55,6 +55,8 @@ _STYLES: dict[str, dict[str, Any]] = {
     RECURRENT: {"color": ORANGE, "marker": "s", "linestyle": "-", "linewidth": 4, "markersize": 9},
     TRANSFORMER: {"color": BLUE, "marker": "D", "linestyle": "--", "markersize": 4},
 }
+_METRICS = {"bleu": "BLEU", "chrf": "chrF"}
+_COSTS = {"flops": "training FLOPs", "minutes": "minutes of one core"}
 _SYMBOLS = 10
 _LENGTHS = (4, 8, 16, 24, 32)
 _QUICK_LENGTHS = _LENGTHS[:3]
@@ -88,6 +90,7 @@ class Bottleneck(Experiment):
         ),
     )
     durations = (30, 16_000)
+    figure_height = 9.0
     claim = (
         "A recurrent encoder compresses a sentence of any length into a state of fixed size, so "
         "quality drops as sentences get longer; attention fixes this."
@@ -175,49 +178,69 @@ class Bottleneck(Experiment):
                 )
                 return Judgment("inconclusive", summary, explanation)
         verdict = grade(is_supported=all(signs), is_partly_supported=any(signs))
-        return Judgment(verdict, _summarize(signs), explanation)
+        is_transformer_worse = "translating" in numbers and _gets_worse(numbers, TRANSFORMER)
+        return Judgment(
+            verdict, _summarize(signs, is_transformer_worse=is_transformer_worse), explanation
+        )
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """Quality over length."""
-        panels = figure.subplots(1, 2 if "translating" in numbers else 1, squeeze=False)[0]
-        for name, rows in numbers["copying"].items():
-            means = [mean(column) for column in zip(*rows, strict=True)]
-            _plot(panels[0], numbers["lengths"], means, name)
-            for row in rows if len(rows) > 1 else ():
-                panels[0].plot(numbers["lengths"], row, color=_STYLES[name]["color"], alpha=0.2)
-        panels[0].set_ylim(0, 1.05)
-        panels[0].set_xticks(numbers["lengths"])
-        panels[0].axhline(1 / _SYMBOLS, color="black", linewidth=0.8, linestyle=":")
-        panels[0].text(numbers["lengths"][-1], 1 / _SYMBOLS - 0.07, "guessing", ha="right")
-        label_axes(panels[0], "Copying symbols", "source length", "share of correct symbols")
-        if "translating" in numbers:
-            bins = numbers["translating"]
-            words = [row["words"] for row in bins]
-            for name in _MODELS:
-                _plot(panels[1], words, [mean(row[name]) for row in bins], name)
-                for scores in zip(*(row[name] for row in bins), strict=True):
-                    panels[1].plot(words, scores, color=_STYLES[name]["color"], alpha=0.2)
-            for row, side, offset in ((bins[0], "left", 6), (bins[-1], "right", 12)):
-                score, full = mean(row[NO_ATTENTION]), mean(row[RECURRENT])
-                if full == 0:
-                    continue
-                panels[1].annotate(
-                    f"{score / full:.0%} of the RNN\nwith attention",
-                    (row["words"], score),
-                    xytext=(offset if side == "left" else 0, offset),
-                    textcoords="offset points",
-                    ha=side,
-                    fontsize=8,
-                )
-            panels[1].set_ylim(bottom=0)
-            label_axes(
-                panels[1], "Translating joined sentences", "source length in words (mean)", "BLEU"
-            )
-        handles = panels[0].get_legend_handles_labels()
+        """Quality over length; in translation, also scores by cost."""
+        if "translating" not in numbers:
+            figure.set_figheight(3.6)
+            _draw_copying(figure.subplots(), numbers)
+        else:
+            (copying, translating), *by_cost = figure.subplots(3, 2)
+            _draw_copying(copying, numbers)
+            _draw_translating(translating, numbers["translating"])
+            for row, (metric, label) in zip(by_cost, _METRICS.items(), strict=True):
+                for axes, (cost, cost_label) in zip(row, _COSTS.items(), strict=True):
+                    for name in _MODELS:
+                        rows = numbers["models"][name]["seeds"]
+                        costs, scores = ([one[field] for one in rows] for field in (cost, metric))
+                        style = _STYLES[name]
+                        plot_at_cost(axes, costs, scores, style["color"], style["marker"], name)
+                    axes.set_ylim(bottom=0)
+                    label_axes(axes, f"{label}, all lines of the test", cost_label, label)
+        handles = figure.axes[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
 
 
-def _summarize(signs: list[bool]) -> str:
+def _draw_copying(axes: Axes, numbers: Numbers) -> None:
+    lengths = numbers["lengths"]
+    for name, rows in numbers["copying"].items():
+        _plot(axes, lengths, [mean(column) for column in zip(*rows, strict=True)], name)
+        for row in rows if len(rows) > 1 else ():
+            axes.plot(lengths, row, color=_STYLES[name]["color"], alpha=0.2)
+    axes.set_ylim(0, 1.05)
+    axes.set_xticks(lengths)
+    axes.axhline(1 / _SYMBOLS, color="black", linewidth=0.8, linestyle=":")
+    axes.text(lengths[-1], 1 / _SYMBOLS - 0.07, "guessing", ha="right")
+    label_axes(axes, "Copying symbols", "source length", "share of correct symbols")
+
+
+def _draw_translating(axes: Axes, bins: list[dict[str, Any]]) -> None:
+    words = [row["words"] for row in bins]
+    for name in _MODELS:
+        _plot(axes, words, [mean(row[name]) for row in bins], name)
+        for scores in zip(*(row[name] for row in bins), strict=True):
+            axes.plot(words, scores, color=_STYLES[name]["color"], alpha=0.2)
+    for row, side, offset in ((bins[0], "left", 6), (bins[-1], "right", 12)):
+        score, full = mean(row[NO_ATTENTION]), mean(row[RECURRENT])
+        if full == 0:
+            continue
+        axes.annotate(
+            f"{score / full:.0%} of the RNN\nwith attention",
+            (row["words"], score),
+            xytext=(offset if side == "left" else 0, offset),
+            textcoords="offset points",
+            ha=side,
+            fontsize=8,
+        )
+    axes.set_ylim(bottom=0)
+    label_axes(axes, "Translating joined sentences", "source length in words (mean)", "BLEU")
+
+
+def _summarize(signs: list[bool], *, is_transformer_worse: bool) -> str:
     """What was found, for a student: in copying, and perhaps in translation."""
     copying, *translation = signs
     if not translation:
@@ -227,8 +250,15 @@ def _summarize(signs: list[bool]) -> str:
     hidden = "does not show this" if copying else "does not show it either"
     return (
         f"{_summarize_copying(copying)}; {link}translation of joined sentences "
-        f"{shown if translation[0] else hidden}."
+        f"{shown if translation[0] else hidden}"
+        f"{', but the Transformer gets worse too' if is_transformer_worse else ''}."
     )
+
+
+def _gets_worse(numbers: Numbers, name: str) -> bool:
+    """Whether a model translates the longest lines worse than the shortest, over all seeds."""
+    first, *_, last = numbers["translating"]
+    return difference_interval(first[name], last[name]).high < 0
 
 
 def _summarize_copying(is_shown: bool) -> str:

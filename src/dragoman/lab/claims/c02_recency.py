@@ -158,6 +158,8 @@ class Recency(Experiment):
         for when, color in (("before", GRAY), ("after", VERMILION)):
             label = f"{when} training"
             right.plot(positions, _column_means(numbers[when]), "o-", color=color, label=label)
+            for row in numbers[when] if len(numbers[when]) > 1 else ():
+                right.plot(positions, row, color=color, alpha=0.2)
         right.set_ylim(bottom=0)
         right.legend(frameon=False, loc="upper left")
         label_axes(

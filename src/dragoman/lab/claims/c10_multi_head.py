@@ -9,13 +9,23 @@ So the question is whether that mean still separates the two.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
-from dragoman.lab.style import BLUE, GREEN, ORANGE, PURPLE, label_axes, percent_axis, plot_seeds
+from dragoman.lab.style import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    label_axes,
+    percent_axis,
+    plot_differences,
+    plot_seeds,
+)
 from dragoman.lab.task import ToyTask, pair_rule_task
 from dragoman.lab.training import (
     TrainingSetup,
@@ -24,7 +34,12 @@ from dragoman.lab.training import (
     run_trial,
     steps_until_learned,
 )
-from dragoman.lab.uncertainty import confidence_interval, derive_seeds, difference_interval
+from dragoman.lab.uncertainty import (
+    Interval,
+    confidence_interval,
+    derive_seeds,
+    difference_interval,
+)
 from dragoman.model.record import record
 
 _HEADS = (1, 2, 4)
@@ -79,6 +94,7 @@ class MultiHead(Experiment):
         ),
     )
     durations = (30, 360)
+    figure_height = 6.0
     claim = (
         "One head cannot attend to two things at once, such as a noun and a verb; several heads "
         "can, because each has its own queries, keys and values."
@@ -162,8 +178,8 @@ class MultiHead(Experiment):
         return Judgment(verdict, summary, explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """Accuracy by number of heads, and attention weights."""
-        left, middle, right = figure.subplots(1, 3, width_ratios=(1.5, 1, 1))
+        """Accuracy by number of heads, the gain, which decides, and attention weights."""
+        (left, gains), (middle, right) = figure.subplots(2, 2)
         for (name, label), color, shift in zip(
             _TASKS.items(), (BLUE, ORANGE), (-0.15, 0.15), strict=True
         ):
@@ -171,6 +187,9 @@ class MultiHead(Experiment):
                 values = accuracies(numbers[name][str(count)])
                 plot_seeds(left, index + shift, values, color)
             left.plot([], [], "D", color=color, label=label)
+        plot_differences(gains, list(_gains(numbers)))
+        gains.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
+        label_axes(gains, "Gain over one head (95 %)", "points")
         left.set_xticks(range(len(numbers["heads"])), [str(count) for count in numbers["heads"]])
         left.set_xlim(-0.5, len(numbers["heads"]) - 0.3)
         left.set_ylim(-0.05, 1.05)
@@ -182,6 +201,19 @@ class MultiHead(Experiment):
         _draw_weights(right, numbers["maps"]["2"], "By position:\nweights of two heads")
         handles = right.get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower right", ncols=2, frameon=False)
+
+
+def _gains(numbers: Numbers) -> Iterator[tuple[str, Interval, str]]:
+    """For each task, the gain in accuracy of several heads over one, paired by seed."""
+    for (name, label), color in zip(_TASKS.items(), (BLUE, ORANGE), strict=True):
+        one = accuracies(numbers[name]["1"])
+        for count in numbers["heads"][1:]:
+            several = accuracies(numbers[name][str(count)])
+            yield (
+                f"{label.removeprefix('separated ')},\n{count} heads",
+                difference_interval(one, several),
+                color,
+            )
 
 
 def _summarize(

@@ -19,12 +19,12 @@ from torch import nn
 
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, grade
 from dragoman.lab.style import (
+    APART,
     BLUE,
     GRAY,
     GREEN,
     ORANGE,
     PURPLE,
-    SIDE_BY_SIDE,
     VERMILION,
     label_axes,
     percent_axis,
@@ -246,24 +246,28 @@ class Residual(Experiment):
         for axes, x_name, lines in panels:
             depths = numbers[x_name]
             for index, (kind, (label, color, style)) in enumerate(_STACKS.items()):
-                # To the left or right by a little, a factor on the log scale.
-                places = [depth * 1.05 ** (index - 2) for depth in depths]
-                axes.plot(places, lines[kind], style, color=color, label=label, markersize=4)
+                heights = [
+                    _apart(value, index - 2, is_logarithmic=axes is left) for value in lines[kind]
+                ]
+                axes.plot(depths, heights, style, color=color, label=label, markersize=4)
             axes.set_xscale("log", base=2)
             axes.set_xticks(depths, [str(depth) for depth in depths])
             axes.minorticks_off()
         left.set_yscale("log")
         right.axhline(_LEARNED, color=GRAY, linewidth=0.9, linestyle=":")
         for axes in (middle, right):
-            axes.set_ylim(-0.05, 1.05)
+            axes.set_ylim(-0.06, 1.08)
             percent_axis(axes)
         handles = left.get_legend_handles_labels()
-        figure.legend(
-            *handles, loc="outside lower center", ncols=3, frameon=False, title=SIDE_BY_SIDE
-        )
+        figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, title=APART)
         label_axes(left, "Gradient norm", "layers", "bottom ÷ top")
         label_axes(middle, "Differences of positions", "layers", "share of squared states")
         label_axes(right, "After training", "layers", "correct symbols")
+
+
+def _apart(height: float, shift: int, *, is_logarithmic: bool) -> float:
+    """A height that is moved up or down a little, so that no line hides another."""
+    return height * 1.25**shift if is_logarithmic else height + 0.012 * shift
 
 
 def _summarize(is_stable: Mapping[str, bool], learned: Mapping[str, int]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from dragoman.errors import DivergedError
 from dragoman.lab.baselines import (
@@ -29,7 +30,7 @@ from dragoman.lab.baselines import (
     try_rates,
 )
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
-from dragoman.lab.style import BLUE, GREEN, ORANGE, label_axes
+from dragoman.lab.style import BLUE, GREEN, ORANGE, label_axes, plot_at_cost, plot_differences
 from dragoman.lab.translation_runs import TranslatorResult, train_translator
 from dragoman.lab.uncertainty import (
     Interval,
@@ -70,6 +71,20 @@ _COMPARED = (
     *((LARGE_TRANSFORMER, baseline) for baseline in _LARGE[1:]),
 )
 """A Transformer, and a network of the same size that it must beat at equal cost."""
+_DIFFERENCES = dict(
+    zip(
+        (*_COMPARED, (LARGE_TRANSFORMER, TRANSFORMER)),
+        (
+            "small, over RNN",
+            "small, over CNN",
+            "large, over RNN",
+            "large, over CNN",
+            "large, over small",
+        ),
+        strict=True,
+    )
+)
+_COSTS = {"flops": "training FLOPs", "minutes": "minutes of one core"}
 _COLORS = dict(zip(NAMES, (BLUE, ORANGE, GREEN) * 2, strict=True))
 _STYLES = dict.fromkeys(_SMALL, "o:") | dict.fromkeys(_LARGE, "D-")
 
@@ -88,7 +103,7 @@ class BaselineTable(Experiment):
         ),
     )
     durations = (115, 49_000)
-    figure_height = 6.2
+    figure_height = 11.0
     claim = (
         "The Transformer translates better than recurrent and convolutional networks at equal or "
         "lower training cost, and a larger Transformer better than a smaller one."
@@ -149,26 +164,36 @@ class BaselineTable(Experiment):
         return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """Scores on the test text by cost, and scores during training by cost."""
-        (bleu, chrf), (by_flops, by_minutes) = figure.subplots(2, 2)
-        for axes, (metric, label) in zip((bleu, chrf), _METRICS.items(), strict=True):
+        """The differences that decide; scores on the test text and during training, by cost."""
+        panels = figure.subplots(4, 2)
+        for column, (metric, label) in zip(panels.T, _METRICS.items(), strict=True):
+            leads = [
+                (
+                    _DIFFERENCES[name, other],
+                    difference_interval(
+                        _values(numbers, other, metric), _values(numbers, name, metric)
+                    ),
+                    _COLORS[other],
+                )
+                for name, other in (*_COMPARED, (LARGE_TRANSFORMER, TRANSFORMER))
+            ]
+            plot_differences(column[0], leads)
+            label_axes(column[0], f"Lead in {label}, with 95 % interval", label)
+            for axes, cost in zip(column[1:3], _COSTS, strict=True):
+                for name in numbers:
+                    costs, scores = _values(numbers, name, cost), _values(numbers, name, metric)
+                    plot_at_cost(axes, costs, scores, _COLORS[name], _STYLES[name][0], LABELS[name])
+                label_axes(axes, f"{label} on the test text", _COSTS[cost], label)
+        for axes, cost in zip(panels[3], _COSTS, strict=True):
             for name in numbers:
-                flops = mean(_values(numbers, name, "flops"))
-                scores = _values(numbers, name, metric)
-                style = {"color": _COLORS[name], "marker": _STYLES[name][0]}
-                axes.scatter([flops] * len(scores), scores, alpha=0.4, s=14, **style)
-                axes.scatter([flops], [mean(scores)], label=LABELS[name], s=45, **style)
+                _draw_curves(axes, numbers, name, cost)
+            label_axes(axes, "Validation (shaded: all seeds)", _COSTS[cost], "BLEU")
+        for axes in (*panels[1], panels[3][0]):
             axes.set_xscale("log")
-            axes.minorticks_off()  # Their labels would overlap.
-            label_axes(axes, f"{label} on the test text", "training FLOPs", label)
-        for name in numbers:
-            _draw_curves(by_flops, numbers, name, "flops")
-            _draw_curves(by_minutes, numbers, name, "minutes")
-        by_flops.set_xscale("log")
-        by_flops.minorticks_off()
-        label_axes(by_flops, "Validation text, greedy", "FLOPs", "BLEU")
-        label_axes(by_minutes, "Validation text, greedy", "minutes of one core", "BLEU")
-        handles = bleu.get_legend_handles_labels()
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+            axes.xaxis.set_major_formatter("{x:.0e}")
+            axes.minorticks_off()
+        handles = panels[1][0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=2, frameon=False)
 
 

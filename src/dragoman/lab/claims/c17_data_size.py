@@ -27,13 +27,19 @@ from dragoman.lab.baselines import (
     study,
 )
 from dragoman.lab.experiment import Experiment, Judgment, Numbers, Size, Verdict, grade
-from dragoman.lab.style import BLUE, GREEN, ORANGE, label_axes
+from dragoman.lab.style import BLUE, GREEN, ORANGE, label_axes, plot_differences
 from dragoman.lab.tatoeba import tatoeba
 from dragoman.lab.translation_runs import ParallelText, demo_text
-from dragoman.lab.uncertainty import Interval, confidence_interval
+from dragoman.lab.uncertainty import Interval, confidence_interval, difference_interval
 
 _COLORS = {TRANSFORMER: BLUE, RECURRENT: ORANGE, CONVOLUTIONAL: GREEN}
 _STYLES = {TRANSFORMER: "o-", RECURRENT: "s--", CONVOLUTIONAL: "^:"}
+_METRICS = {"bleu": "BLEU", "chrf": "chrF"}
+_COSTS = {
+    "pairs": "training pairs",
+    "flops": "training FLOPs",
+    "minutes": "minutes of one core",
+}
 _UPDATES = {1_000: 1_000, 5_000: 1_000, 30_000: 2_000, 165_000: 4_000}
 """Pairs of the full size, and updates. With 5,000 pairs, BLEU still rises at the end."""
 _QUICK_PAIRS = (300, 3_000)
@@ -67,7 +73,7 @@ class DataSize(Experiment):
         ),
     )
     durations = (73, 15_000)
-    figure_height = 6.0
+    figure_height = 11.0
     claim = (
         "Recurrent and convolutional networks are built for sequences and do well on small texts; "
         "attention assumes little, and needs more text to be better."
@@ -119,7 +125,7 @@ class DataSize(Experiment):
         grows, is_ahead, sentences = [], [], []
         for name in (RECURRENT, CONVOLUTIONAL):
             first, last = (_leads(numbers, name, index) for index in (0, -1))
-            growth = confidence_interval([b - a for a, b in zip(first, last, strict=True)])
+            growth = _growth(numbers, name)
             grows.append(growth.low > 0)
             is_ahead.append(confidence_interval(first).high < 0)
             sentences.append(
@@ -145,35 +151,42 @@ class DataSize(Experiment):
         return Judgment(verdict, _SUMMARIES[verdict], explanation)
 
     def draw(self, numbers: Numbers, figure: Figure) -> None:
-        """The lead, which decides, with BLEU and chrF, by the size of the text; BLEU by cost."""
-        (bleu, chrf), (leads, costs) = figure.subplots(2, 2)
-        pairs = numbers["pairs"]
+        """The lead and its growth, which decides; scores by the size of the text and by cost."""
+        panels = figure.subplots(4, 2)
+        pairs, models = numbers["pairs"], numbers["models"]
+        leads, growth = panels[0]
         for name in _COLORS:
-            for axes, metric in ((bleu, "bleu"), (chrf, "chrf")):
-                values = [[row[metric] for row in rows] for rows in numbers["models"][name]]
-                _draw_line(axes, pairs, values, name)
-            values = [[row["bleu"] for row in rows] for rows in numbers["models"][name]]
-            flops = [mean(row["flops"] for row in rows) for rows in numbers["models"][name]]
-            _draw_line(costs, flops, values, name)
             if name != TRANSFORMER:
                 values = [_leads(numbers, name, index) for index in range(len(pairs))]
                 _draw_line(leads, pairs, values, name)
         leads.axhline(0, color="black", linewidth=0.8, linestyle=":")
-        for axes in (bleu, chrf, leads):
+        label_axes(leads, "The Transformer's lead (shaded: all seeds)", "training pairs", "BLEU")
+        rows = [
+            (f"over {LABELS[name].split()[0]}", _growth(numbers, name), _COLORS[name])
+            for name in (RECURRENT, CONVOLUTIONAL)
+        ]
+        plot_differences(growth, rows)
+        label_axes(growth, "Growth of the lead, with 95 % interval", "BLEU, smallest to largest")
+        for column, (metric, label) in zip(panels.T, _METRICS.items(), strict=True):
+            for axes, cost in zip(column[1:], _COSTS, strict=True):
+                for name in _COLORS:
+                    values = [[row[metric] for row in seeds] for seeds in models[name]]
+                    costs = pairs
+                    if cost != "pairs":
+                        costs = [mean(row[cost] for row in seeds) for seeds in models[name]]
+                    _draw_line(axes, costs, values, name)
+                axes.set_ylim(bottom=0)
+                label_axes(axes, f"{label} (shaded: all seeds)", _COSTS[cost], label)
+        for axes in (leads, *panels[1]):
             axes.set_xscale("log")
-            axes.set_xticks(pairs, [f"{count:,}" for count in pairs])
+            axes.set_xticks(pairs, [f"{count:,}" for count in pairs], fontsize=8)
             axes.minorticks_off()
-        costs.set_xscale("log")
-        costs.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        costs.xaxis.set_major_formatter("{x:.0e}")
-        costs.minorticks_off()
-        for axes in (bleu, chrf, costs):
-            axes.set_ylim(bottom=0)
-        label_axes(bleu, "Quality (shaded: all seeds)", "training pairs", "BLEU")
-        label_axes(chrf, "The same in chrF", "training pairs", "chrF")
-        label_axes(leads, "The Transformer's lead over each", "training pairs", "BLEU")
-        label_axes(costs, "Quality by cost", "training FLOPs", "BLEU")
-        handles = bleu.get_legend_handles_labels()
+        for axes in panels[2]:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter("{x:.0e}")
+            axes.minorticks_off()
+        handles = panels[1][0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
 
 
@@ -220,6 +233,11 @@ def _leads(numbers: Numbers, baseline: str, index: int) -> list[float]:
         numbers["models"][TRANSFORMER][index], numbers["models"][baseline][index], strict=True
     )
     return [transformer["bleu"] - other["bleu"] for transformer, other in rows]
+
+
+def _growth(numbers: Numbers, baseline: str) -> Interval:
+    """How much the lead over a baseline grows from the smallest to the largest text."""
+    return difference_interval(*(_leads(numbers, baseline, index) for index in (0, -1)))
 
 
 def _show(interval: Interval) -> str:

@@ -160,7 +160,14 @@ class SubwordVocabulary(Experiment):
         for axes, (name, title, template) in zip(all_axes, panels, strict=True):
             values = [row[name] for row in numbers.values()]
             bars = axes.barh(labels, values, color=colors, height=0.6)
-            axes.bar_label(bars, [template.format(value) for value in values], padding=2)
+            if name == "bleu":  # The 95 % intervals over sentences.
+                for index, row in enumerate(numbers.values()):
+                    axes.plot([row["low"], row["high"]], [index] * 2, color="black", linewidth=1)
+            axes.bar_label(
+                bars,
+                [template.format(value) for value in values],
+                padding=9 if name == "bleu" else 2,
+            )
             # A recall below 1 % must not look large.
             most = 1.0 if name == "rare_recall" else max(*values, 1e-9)
             axes.set_xlim(0, 1.5 * most)
