@@ -169,13 +169,13 @@ class BaselineTable(Experiment):
         for column, (metric, label) in zip(panels.T, _METRICS.items(), strict=True):
             leads = [
                 (
-                    _DIFFERENCES[name, other],
+                    difference,
                     difference_interval(
                         _values(numbers, other, metric), _values(numbers, name, metric)
                     ),
                     _COLORS[other],
                 )
-                for name, other in (*_COMPARED, (LARGE_TRANSFORMER, TRANSFORMER))
+                for (name, other), difference in _DIFFERENCES.items()
             ]
             plot_differences(column[0], leads)
             label_axes(column[0], f"Lead in {label}, with 95 % interval", label)

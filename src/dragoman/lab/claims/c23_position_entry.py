@@ -31,7 +31,7 @@ _SUMMARIES: dict[Verdict, str] = {
         "network learn word order reliably."
     ),
     "not supported": (
-        "Neither adding positions to the words nor attaching them beside the words lets the "
+        "Neither adding positions to the words nor concatenating both lets the "
         "network learn word order reliably."
     ),
     "inconclusive": "A network without positions solves a task too, so the tasks test nothing.",
