@@ -28,6 +28,7 @@ from dragoman.lab.claims import (
     c16_baseline_table,
     c17_data_size,
     c18_subword_vocabulary,
+    c31_head_count,
 )
 from dragoman.lab.experiment import load_experiment
 from dragoman.lab.gallery import draw
@@ -388,6 +389,62 @@ def _tokenizer(kind, texts):
     from dragoman.tokenizer.folder import tokenizer_class
 
     return tokenizer_class(kind).train(texts, 100, [])
+
+
+# C31
+
+
+def divided(some, eight, spread=0.2, **changes):
+    """One head has 30 BLEU and 50 chrF; `changes` are those of eight heads."""
+    rows = {
+        "1": seeds_of(30.0, spread=spread),
+        "4": seeds_of(some, spread=spread),
+        "8": seeds_of(eight, spread=spread, **changes),
+    }
+    rows["1"].reverse()  # Seeds are paired: without this, equal spreads would cancel.
+    return {heads: {"rates": [(0.5, 30.0)], "seeds": seeds} for heads, seeds in rows.items()}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        (divided(32.0, 33.0), SUPPORTED),
+        (divided(30.0, 33.0), SUPPORTED),  # Four are not judged if eight are better.
+        (divided(30.0, 33.0, chrf=48.0), PARTLY),  # Better by BLEU only.
+        (divided(33.0, 30.0), PARTLY),
+        (divided(30.5, 30.5, spread=0.5), NOT),
+        (divided(33.0, 33.0, spread=3.0), NOT),
+        (divided(28.0, 27.0), NOT),
+        (divided(30.0, 29.0, early=25.0), INCONCLUSIVE),  # Eight heads were catching up.
+        (divided(30.0, 33.0, early=25.0), SUPPORTED),  # They were ahead, and gained more.
+    ],
+)
+def test_head_count_criterion(numbers, expected):
+    assert judged("C31", numbers) == expected
+
+
+def test_the_number_of_heads_changes_neither_size_nor_cost():
+    budget = c31_head_count._comparison("full").budget
+    costs = [
+        measure(
+            load_recipe("tiny", [*budget.settings(TRANSFORMER), f"model.heads={heads}"]), 16, 16
+        )
+        for heads in c31_head_count._HEADS
+    ]
+    assert len({(cost.parameters, cost.flops) for cost in costs}) == 1
+
+
+def test_the_short_trainings_of_c16_are_those_of_c31():
+    """With four heads, so that `lab run` trains them once."""
+    c16 = baselines.comparison("full")
+    trial = replace(c16.budget, updates=c16.trial_updates)
+    shared = c31_head_count._comparison("full")
+    assert shared.budget.settings(TRANSFORMER, 0.5) == trial.settings(TRANSFORMER, 0.5)
+    recipes = [
+        load_recipe("tiny", [*shared.budget.settings(TRANSFORMER), *changes])
+        for changes in ((), ("model.heads=4",))
+    ]
+    assert recipes[0] == recipes[1]
 
 
 # Baselines

@@ -60,6 +60,7 @@ CLAIMED_IN = {
     "C28": "CS182 APPLY-DL NLP10",
     "C29": "CS224N APPLY-DL",
     "C30": "APPLY-DL",
+    "C31": "CS182",
 }
 """Which lectures make which claim."""
 
@@ -69,7 +70,7 @@ SEED_INDEPENDENT = dict.fromkeys(("C3", "C4", "C5", "C8", "C13", "C22"), "suppor
 }
 """The verdicts of claims that do not depend on the seed."""
 
-NOT_MEASURED = {"C16"}
+NOT_MEASURED = {"C16", "C31"}
 """Claims whose full measurement takes hours and has not been finished with today's code."""
 VERDICTS = ("supported", "partly supported", "not supported", "inconclusive")
 
@@ -144,7 +145,7 @@ def test_a_claim_is_found_by_its_number(name):
     assert load_experiment(name).number() == "C9"
 
 
-@pytest.mark.parametrize("name", ["C31", "C0", "nine", ""])
+@pytest.mark.parametrize("name", ["C32", "C0", "nine", ""])
 def test_an_unknown_claim_is_refused(name):
     with pytest.raises(DataError, match=r"there is no claim .* dragoman lab list"):
         load_experiment(name)

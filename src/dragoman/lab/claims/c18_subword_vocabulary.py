@@ -37,9 +37,9 @@ _MAX_UNKNOWN = 0.01
 _MAX_LENGTH = 0.5
 _MAX_P_VALUE = 0.05
 _RARE = 5
+"""A word that the training text contains so often, or less often, is rare."""
 _MIN_RECALL = 0.05
 """Below this, models are too small to compare them by their rare words."""
-"""A word that the training text contains so often, or less often, is rare."""
 _METRICS = {"bleu": "BLEU", "chrf": "chrF"}
 
 
