@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import re
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
@@ -394,11 +395,11 @@ def _tokenizer(kind, texts):
 # C31
 
 
-def divided(some, eight, spread=0.2, **changes):
+def divided(some, eight, spread=0.2, one_early=None, some_chrf=None, **changes):
     """One head has 30 BLEU and 50 chrF; `changes` are those of eight heads."""
     rows = {
-        "1": seeds_of(30.0, spread=spread),
-        "4": seeds_of(some, spread=spread),
+        "1": seeds_of(30.0, spread=spread, early=one_early),
+        "4": seeds_of(some, spread=spread, chrf=some_chrf),
         "8": seeds_of(eight, spread=spread, **changes),
     }
     rows["1"].reverse()  # Seeds are paired: without this, equal spreads would cancel.
@@ -411,16 +412,47 @@ def divided(some, eight, spread=0.2, **changes):
         (divided(32.0, 33.0), SUPPORTED),
         (divided(30.0, 33.0), SUPPORTED),  # Four are not judged if eight are better.
         (divided(30.0, 33.0, chrf=48.0), PARTLY),  # Better by BLEU only.
+        (divided(30.0, 30.0, chrf=55.0), PARTLY),  # Better by chrF only.
         (divided(33.0, 30.0), PARTLY),
+        (divided(33.0, 30.0, some_chrf=48.0), NOT),  # Four are judged by both scores.
         (divided(30.5, 30.5, spread=0.5), NOT),
         (divided(33.0, 33.0, spread=3.0), NOT),
         (divided(28.0, 27.0), NOT),
         (divided(30.0, 29.0, early=25.0), INCONCLUSIVE),  # Eight heads were catching up.
+        (divided(33.0, 29.0, early=25.0), INCONCLUSIVE),
+        (divided(30.0, 29.0, early=27.5), NOT),  # They gained 1.0 more: not enough.
+        (divided(33.0, 30.0, one_early=20.0), INCONCLUSIVE),  # One head was, with four.
         (divided(30.0, 33.0, early=25.0), SUPPORTED),  # They were ahead, and gained more.
     ],
 )
 def test_head_count_criterion(numbers, expected):
     assert judged("C31", numbers) == expected
+
+
+def test_each_number_of_heads_has_its_own_rate(monkeypatch, tmp_path):
+    """The rate is chosen with the first seed; the figure is drawn from what is measured."""
+    trained = []
+
+    def fake(text, settings, seed):
+        values = dict(one.split("=") for one in settings)
+        rate, heads = float(values["training.learning_rate"]), int(values["model.heads"])
+        trained.append((heads, rate, seed))
+        (numbers,) = seeds_of(30.0 - 1000 * abs(rate - 0.008 * min(2, heads)), spread=0.0)[:1]
+        return SimpleNamespace(validation_bleu=numbers["bleu"], numbers=lambda: numbers)
+
+    monkeypatch.setattr(baselines, "train_translator", fake)
+    shared = baselines.Comparison(lambda _: None, MINIMAL, seeds=2, trial_updates=2)
+    monkeypatch.setattr(c31_head_count, "_comparison", lambda _: shared)
+    experiment = load_experiment("C31")
+    numbers = experiment.measure("full", 7)
+    assert [one for one in trained if one[2] == 7001] == [
+        (1, 0.008, 7001),
+        (4, 0.016, 7001),
+        (8, 0.016, 7001),
+    ]
+    explanation = experiment.judge(numbers).explanation
+    assert re.findall("learning rate (.*?),", explanation) == ["0.008", "0.016", "0.016"]
+    draw(experiment, numbers, tmp_path / "c31.svg")
 
 
 def test_the_number_of_heads_changes_neither_size_nor_cost():

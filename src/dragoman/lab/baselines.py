@@ -238,8 +238,10 @@ def is_catching_up(one: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str
 
 
 def describe_gains(networks: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """What each network gained at the end, for an explanation."""
-    gains = [f"{gain_at_the_end(rows):.1f} ({LABELS[name]})" for name, rows in networks.items()]
+    """What each network gained at the end, for an explanation; a name may have a label."""
+    gains = [
+        f"{gain_at_the_end(rows):.1f} ({LABELS.get(name, name)})" for name, rows in networks.items()
+    ]
     return (
         "In the last quarter of the updates, BLEU of the validations during training (the first "
         f"pairs of the validation text, greedy search) rose by {', '.join(gains)}."
