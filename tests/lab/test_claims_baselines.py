@@ -211,6 +211,16 @@ def test_baseline_table_criterion(numbers, expected):
     assert judged("C16", numbers) == expected
 
 
+def test_the_summary_of_c16_says_if_only_the_larger_transformer_won():
+    experiment = load_experiment("C16")
+    beaten = table(recurrent=35.0, convolutional=35.0, large=39.0, large_recurrent=40.0)
+    beaten[LARGE_CONVOLUTIONAL] = {"rates": [], "seeds": seeds_of(40.0, 3.0)}
+    judgment = experiment.judge(beaten)
+    assert judged("C16", beaten) == PARTLY
+    assert judgment.summary == c16_baseline_table._ONLY_SIZE
+    assert experiment.judge(table(large=33.0)).summary != judgment.summary
+
+
 # C17
 
 
